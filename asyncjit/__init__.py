@@ -1,0 +1,1 @@
+"""asyncjit: an asyncio-native execution engine for array programs."""
