@@ -15,6 +15,7 @@ attributes (keyword arguments of the constructor), so that a program can act on 
     ├── EngineClosedError               the engine was closed
     ├── KernelError                     a call failed; the cause is chained
     ├── DependencyError                 a replay that this one reads from failed or was cancelled
+    ├── ReplayCancelledError            you await a replay that was cancelled before it started
     ├── DeviceError                     the world's fault
     │   ├── DeviceUnavailableError
     │   ├── DeviceLostError
@@ -39,6 +40,7 @@ __all__ = [
     "InternalError",
     "KernelError",
     "NothingCapturedError",
+    "ReplayCancelledError",
     "ReplayMismatchError",
     "WouldBlockError",
 ]
@@ -103,6 +105,10 @@ class KernelError(AsyncJitError):
 
 class DependencyError(AsyncJitError):
     """This replay reads what another replay should have written, and that one failed or was cancelled."""
+
+
+class ReplayCancelledError(AsyncJitError):
+    """The replay was cancelled before it started, as if it had never been called; call the function again."""
 
 
 class DeviceError(AsyncJitError):
