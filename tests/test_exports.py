@@ -1,0 +1,84 @@
+"""What a user can import: it exists, it is documented, and it has one home.
+
+Law: the list of public modules below is the surface; whatever is public in them stands in ``__all__``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from types import ModuleType
+
+import pytest
+
+#: Modules whose names a user types, in the order in which a name is looked for.
+PUBLIC = ("asyncjit", "asyncjit.numpy", "asyncjit.errors", "asyncjit.testing")
+
+#: Names that stand in two public modules on purpose: the namespace of arrays spells NumPy's names, as does Python.
+SHARED: frozenset[str] = frozenset()
+
+
+def load(name: str) -> ModuleType:
+    return importlib.import_module(name)
+
+
+def public_names(name: str) -> list[str]:
+    return list(load(name).__all__)
+
+
+def is_documented(value: object) -> bool:
+    """Classes, functions and modules say in a docstring what they are; constants and dtypes speak for themselves."""
+    if inspect.isclass(value) or callable(value) or inspect.ismodule(value):
+        return bool((getattr(value, "__doc__", None) or "").strip())
+    return True
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_exists_and_is_listed_once(name: str) -> None:
+    names = public_names(name)
+    assert [each for each in names if not hasattr(load(name), each)] == []
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_is_documented(name: str) -> None:
+    assert load(name).__doc__
+    assert [each for each in public_names(name) if not is_documented(getattr(load(name), each))] == []
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_methods_are_documented(name: str) -> None:
+    bare = []
+    for each in public_names(name):
+        value = getattr(load(name), each)
+        if not inspect.isclass(value) or not value.__module__.startswith("asyncjit"):
+            continue
+        for method, member in vars(value).items():
+            body = member.fget if isinstance(member, property) else member
+            if not method.startswith("_") and inspect.isfunction(body) and not body.__doc__:
+                bare.append(f"{name}.{each}.{method}")
+    assert bare == []
+
+
+def test_every_public_name_has_one_home() -> None:
+    homes: dict[str, list[str]] = {}
+    for name in PUBLIC:
+        for each in public_names(name):
+            if not inspect.ismodule(getattr(load(name), each)):
+                homes.setdefault(each, []).append(name)
+    assert {each: at for each, at in homes.items() if len(at) > 1 and each not in SHARED} == {}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_nothing_public_hides_outside_the_list(name: str) -> None:
+    """A class or function made by asyncjit that a module shows without an underscore is listed."""
+    module = load(name)
+    stray = [
+        each
+        for each, value in vars(module).items()
+        if not each.startswith("_")
+        and each not in module.__all__
+        and (inspect.isclass(value) or inspect.isfunction(value))
+        and value.__module__.startswith("asyncjit")
+    ]
+    assert stray == []
