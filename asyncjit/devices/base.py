@@ -5,10 +5,13 @@ contract speaks of: order between replays comes in as *gates*, outcomes go out t
 
 The life of a replay on a device::
 
-    executable = device.instantiate(plan)          once a plan; may compile; called on a worker thread
+    executable = device.instantiate(plan)          once a plan; may compile; called off the event loop
+    executable.bind_state(bindings)                once, and again whenever the memory of a STATE slot changes
     frame = executable.create_frame()              once a frame; one replay at a time runs in it
     device.submit(submission)                      never blocks; calls back ``submission.report`` exactly once
     device.run_inline(submission)                  or: all of it now, on this thread, no gates
+
+``docs/decisions/0002-device-protocol.md`` walks through it for devices that do not exist yet.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from asyncjit.streams import Fence
 
 __all__ = ["Capabilities", "Device", "Executable", "Frame", "Memory", "Submission"]
 
-#: What a device hands out for a buffer; opaque above the device. On the CPU a NumPy array.
+#: What a device hands out for a buffer; opaque above the device. On the CPU a NumPy array, C-contiguous.
 Memory = Any
 
 
@@ -46,7 +49,11 @@ class Capabilities:
 
 @runtime_checkable
 class Frame(Protocol):
-    """The private arena of one replay, with whatever was prepared against its addresses. Freed when dropped."""
+    """The private arena of one replay, with whatever was prepared against its addresses.
+
+    Freed when dropped, from any thread; a device whose freeing blocks hands that to a thread of its own. Between replays it
+    holds no reference to the memory of INPUT and OUTPUT slots.
+    """
 
     @property
     def nbytes(self) -> int: ...
@@ -61,7 +68,7 @@ class Executable(Protocol):
 
     @property
     def estimated_s(self) -> float:
-        """Estimated time of one replay on one worker."""
+        """Estimated time of one replay on one worker; may change as replays are measured."""
         ...
 
     @property
@@ -69,18 +76,40 @@ class Executable(Protocol):
         """Whether the engine may run it on the calling thread (cheap, and no user code in it)."""
         ...
 
-    def create_frame(self) -> Frame: ...
+    @property
+    def frames_are_cheap(self) -> bool:
+        """Whether ``create_frame`` may be called on the event loop: it allocates little and instantiates nothing."""
+        ...
+
+    def create_frame(self) -> Frame:
+        """A new frame, its memory faulted in. May take long, then called off the event loop: see ``frames_are_cheap``.
+
+        Raises:
+            DeviceOutOfMemoryError: there is no memory left for it.
+        """
+        ...
+
+    def bind_state(self, bindings: Sequence[tuple[int, Memory, int]]) -> None:
+        """Bind STATE slots: (slot, memory, byte offset at which the slot begins). Slots that are not named keep theirs.
+
+        Submissions made afterwards run with it; those made before keep what was bound at their ``submit``. The memories
+        stay alive as long as they are bound. So state costs a replay nothing, however much of it a plan reads.
+        """
+        ...
 
 
 @dataclass(slots=True, eq=False)
 class Submission:
     """One replay as a device sees it.
 
-    ``bindings`` holds the memory of each slot with the byte offset at which the slot begins. ``gates`` maps a segment to
-    fences of other submissions that must have fired before it starts. ``report(submission, error, call_index)`` is called
-    exactly once, from any thread, when nothing of the submission will touch memory any more; ``fence`` is signalled after
-    it. ``skip`` may be set by the engine at any time: segments that have not started are then passed over in order, and the
-    submission completes as usual.
+    ``bindings`` holds, by slot, the memory and the byte offset at which the slot begins; entries of STATE slots are not
+    read (``Executable.bind_state``) and may be anything. ``gates`` maps a segment to fences of other submissions that must
+    have fired before it starts. ``report(submission, error, call_index)`` is called exactly once, from any thread, when
+    nothing of the submission will touch memory any more; ``fence`` is signalled after it, in every case.
+
+    After an error, and when ``skip`` is set (by ``Device.skip`` only), segments that have not started are passed over: they
+    run nothing, and yet in order and after their gates, since later submissions may wait for this fence alone and rely on
+    all that this one waited for.
     """
 
     executable: Any
@@ -92,7 +121,8 @@ class Submission:
     skip: bool = False
     #: For whoever submitted; the device does not look at it.
     context: Any = None
-    #: (start_s, end_s) of each call that ran, by index, when the device was asked to take times; else None.
+    #: An empty list asks for times: the device makes it as long as the schedule and puts in (start_s, end_s) of each call
+    #: that ran, on the device's clock; others keep (0.0, 0.0). With None no time is taken.
     times: list[tuple[float, float]] | None = None
 
 
@@ -119,25 +149,38 @@ class Device(Protocol):
         """Memory for a C-contiguous array; a device may use the hint to prepare the view that a kernel will want."""
         ...
 
-    def instantiate(self, plan: Plan) -> Executable:
-        """Make a plan runnable: bind kernels, compile. May take long; called off the event loop.
+    def instantiate(self, plan: Plan, executor: str | None = None) -> Executable:
+        """Make a plan runnable: bind kernels, compile. May take long; called off the event loop, except for tiny plans.
+
+        ``executor`` pins one of several ways in which the device can run a plan; None leaves the choice to it.
 
         Raises:
             DeviceError: a kernel is not known here.
+            DeviceUnavailableError: there is no such executor here.
         """
         ...
 
     def submit(self, submission: Submission) -> None:
-        """Take the work; return at once. Errors are reported, not raised, except DeviceLostError and EngineClosedError."""
+        """Take the work; return at once. Errors are reported, not raised, except DeviceLostError and EngineClosedError:
+        then nothing was taken, and neither ``report`` nor ``fence`` will be heard of."""
+        ...
+
+    def skip(self, submission: Submission) -> None:
+        """Have what has not started yet passed over, where that is still possible. A request: returns at once, from any
+        thread, and the submission completes as usual."""
         ...
 
     def run_inline(self, submission: Submission) -> tuple[BaseException | None, int | None]:
         """Run all of it on this thread, now. Returns the error and the index of the call that failed, or (None, None).
 
-        Neither reports nor signals. Only where ``executable.runs_inline``; ``gates`` are empty.
+        Neither reports nor signals. Only where ``executable.runs_inline``; ``gates`` are empty. As no user code runs, a
+        KeyboardInterrupt that comes back is the user's own Ctrl-C: fail the replay, then raise it again.
         """
         ...
 
     def close(self, timeout_s: float) -> bool:
-        """Stop taking work, finish what was taken, join threads. True when nothing is left within ``timeout_s``."""
+        """Stop taking work, finish what was taken, join threads. True when nothing is left within ``timeout_s``.
+
+        Blocking: called off the event loop. May be called again, which waits again.
+        """
         ...
