@@ -117,8 +117,8 @@ class GroupState:
         self.on_cancel = on_cancel
         self.exempt = exempt
         self.running = 0
-        #: Heap of (ticket, run) that wait for room only.
-        self.ready: list[tuple[int, Run]] = []
+        #: Heap of the tickets of runs that wait for room only.
+        self.ready: list[int] = []
 
     @property
     def has_room(self) -> bool:
