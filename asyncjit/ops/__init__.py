@@ -1,0 +1,39 @@
+"""The operations: one entry each, with a shape and dtype rule, a NumPy kernel and a cost.
+
+Law: imports core and NumPy only. A family is a module (``elementwise``, ``reduction``, ``linalg``, ``movement``,
+``creation``); an operation is one entry in it, and adding one is adding that entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from asyncjit.errors import DeviceError
+from asyncjit.ir import Kernel, Operand
+from asyncjit.ops import creation, elementwise, linalg, movement, reduction
+from asyncjit.ops._spec import DTYPES, REGISTRY, Op, Spec
+
+__all__ = ["DTYPES", "REGISTRY", "Op", "Spec", "numpy_kernel"]
+
+#: The families; importing one fills the registry.
+FAMILIES = (creation, elementwise, linalg, movement, reduction)
+
+
+def numpy_kernel(kernel: Kernel, operands: tuple[Operand, ...]) -> Callable[..., object]:
+    """What runs ``kernel`` on NumPy views of ``operands`` in their order: inputs first, outputs last.
+
+    Parameters are bound here, once, so a plain ufunc comes back as itself. A user's kernel is its ``implementation``.
+
+    Raises:
+        DeviceError: no operation has that name.
+    """
+    if kernel.implementation is not None:
+        return cast("Callable[..., object]", kernel.implementation)
+    op = REGISTRY.get(kernel.name)
+    if op is None:
+        raise DeviceError(
+            f"no operation {kernel.name!r} on this device; known are {', '.join(sorted(REGISTRY))}",
+            kernel=kernel.name,
+        )
+    return op.kernel(kernel.params, operands)

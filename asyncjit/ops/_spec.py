@@ -1,0 +1,107 @@
+"""What an operation is: rules, a kernel, a cost.
+
+Law: the types of ``ops`` and the helpers that every family shares; no operation. Imports core and NumPy only; an
+operation knows specs and NumPy views, never arrays, storages or engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from asyncjit.ir import Cost, Operand
+
+__all__ = ["DTYPES", "REGISTRY", "Loop", "LoopType", "NumPyKernel", "Op", "Params", "Spec", "broadcast", "register"]
+
+DType: TypeAlias = "np.dtype[Any]"
+Params: TypeAlias = tuple[Hashable, ...]
+NumPyKernel: TypeAlias = Callable[..., object]
+#: A dtype, or the Python type of a scalar that adapts to the dtypes around it.
+LoopType: TypeAlias = "DType | type[int] | type[float] | type[complex]"
+#: Dtypes of inputs, then of outputs, of the NumPy loop that runs for the given types of inputs.
+Loop: TypeAlias = Callable[[tuple[LoopType, ...]], tuple[DType, ...]]
+
+#: Every dtype that an array may have, by NumPy's name.
+DTYPES: dict[str, DType] = {
+    name: np.dtype(name)
+    for name in (
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64", "complex64", "complex128"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Shape and dtype of a value. ``weak`` marks a number that adapts to the dtypes around it, as Python scalars do."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    weak: bool = False
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * self.dtype.itemsize
+
+
+def bytes_moved(inputs: Sequence[Spec], outputs: Sequence[Spec], params: Params) -> Cost:
+    """The default cost: every element is read or written once, one operation for each element of the outputs."""
+    return Cost(sum(spec.size for spec in outputs), sum(spec.nbytes for spec in (*inputs, *outputs)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """One operation.
+
+    infer(specs, params): the specs of the outputs; TypeError or ValueError says operation, operands and remedy.
+    kernel(params, operands): a callable over NumPy views, **inputs first, outputs last**, that writes into the outputs.
+    ``operands`` describes the same views; it is empty when only the plain function is wanted.
+    cost(inputs, outputs, params): work of one call. body: room for a portable kernel.
+
+    loop is set for elementwise operations only: they broadcast, take ``arity`` operands of which any may be a constant
+    in ``params`` (see ``constants``), and follow NumPy's promotion.
+    """
+
+    name: str
+    infer: Callable[[tuple[Spec, ...], Params], tuple[Spec, ...]]
+    kernel: Callable[[Params, tuple[Operand, ...]], NumPyKernel]
+    cost: Callable[[Sequence[Spec], Sequence[Spec], Params], Cost] = bytes_moved
+    body: object | None = None
+    loop: Loop | None = None
+    arity: int = 1
+    #: Whether an out-of-range Python int is compared by value instead of refused.
+    compares: bool = False
+    #: Whether the result may be written into an array of any dtype and of a larger shape.
+    assigns: bool = False
+    #: Whether the operand that is written is read as well.
+    reads_output: bool = field(default=False)
+
+
+#: Every operation by name.
+REGISTRY: dict[str, Op] = {}
+
+
+def register(op: Op) -> Op:
+    assert op.name not in REGISTRY
+    REGISTRY[op.name] = op
+    return op
+
+
+def broadcast(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The common shape of ``shapes`` under NumPy's broadcasting."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = " and ".join(map(str, shapes))
+        raise ValueError(
+            f"{name}: shapes {listed} do not broadcast; counted from the last axis, extents must be equal or 1: "
+            "reshape an operand, or give it axes of extent 1"
+        ) from None
