@@ -13,8 +13,8 @@ import pytest
 
 from tests._source import CHECKOUT, Import, imports, module_name, modules, relative
 
-#: From the bottom up. A module may import what stands on lower lines. A package stands for its modules, which may import
-#: each other as long as no circle arises.
+#: From the bottom up. A module may import what stands on lower lines. A package stands for its modules, and these may
+#: import each other as long as no circle arises.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit.errors",),
     ("asyncjit.ir",),
@@ -62,7 +62,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "asyncjit.numpy": frozenset({"numpy"}),
     "asyncjit.capture": frozenset({"numpy"}),
     "asyncjit.jit": frozenset({"numpy", "anyio"}),
-    "asyncjit.demo": frozenset({"numpy", "rich", "sklearn"}),
+    "asyncjit.demo": frozenset({"numpy", "rich", "sklearn", "threadpoolctl"}),
 }
 
 
