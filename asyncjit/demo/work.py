@@ -1,0 +1,175 @@
+"""The demo's work: one task trains, 64 tasks ask, one measures how late the event loop is.
+
+Law: the only module of the demo that uses asyncjit and asyncio. It measures and records; ``oracle`` judges, ``report``
+shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import asyncjit as aj
+import asyncjit.numpy as anp
+from asyncjit.demo import model
+from asyncjit.demo.data import Batch, Digits, Loader
+from asyncjit.demo.oracle import Answer, Step
+
+__all__ = ["Progress", "Record", "Settings", "work"]
+
+TICK_S = 0.001
+IDLE_TICKS = 200
+SHOW_EVERY_S = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How much to do. ``rate`` is the learning rate."""
+
+    epochs: int
+    requests: int = 2000
+    clients: int = 64
+    rate: float = 0.1
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Progress:
+    """What has been done so far, for whoever shows it."""
+
+    steps_total: int
+    requests_total: int
+    steps: int = 0
+    requests: int = 0
+    loss: float = float("nan")
+
+
+@dataclass(slots=True)
+class Record:
+    """What happened. Times are in seconds; ``lag`` and ``lag_idle`` say how late each tick of the event loop came."""
+
+    weights: list[np.ndarray]
+    steps: list[Step] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    lag: list[float] = field(default_factory=list)
+    lag_idle: list[float] = field(default_factory=list)
+    loading_s: float = 0.0
+    waiting_s: float = 0.0
+    serving_s: float = 0.0
+    training_s: float = 0.0
+    in_flight_peak: int = 0
+    accuracy: float = 0.0
+
+
+class Network:
+    """The weights as arrays of the engine, and the two captured functions that share them."""
+
+    def __init__(self, weights: Sequence[np.ndarray]) -> None:
+        state = tuple(anp.asarray(weight) for weight in weights)
+        velocities = tuple(anp.asarray(np.zeros_like(weight)) for weight in weights)
+
+        @aj.jit
+        def train_step(images: anp.Array, targets: anp.Array, rate: float) -> anp.Array:
+            loss, slopes = model.gradients(anp, images, targets, state)
+            model.update(state, velocities, slopes, rate)
+            return loss
+
+        @aj.jit
+        def classify(images: anp.Array) -> anp.Array:
+            return model.scores(anp, images, state)
+
+        self.train_step, self.classify = train_step, classify
+
+
+async def work(settings: Settings, digits: Digits, show: Callable[[Progress], None]) -> Record:
+    """Train and answer at the same time on an engine of its own; return when both are done.
+
+    ``show`` is called on the event loop, every quarter of a second and at the end. Cancellation stops all tasks and
+    closes the engine.
+    """
+    loader = Loader(digits, settings.seed)
+    progress = Progress(settings.epochs * loader.steps_per_epoch, settings.requests)
+    record = Record(model.initial_weights(settings.seed))
+    record.lag_idle = await _ticks(lambda: len(record.lag_idle) >= IDLE_TICKS, record.lag_idle)
+    async with aj.Engine() as engine:
+        network = Network(record.weights)
+        showing = asyncio.create_task(_show(progress, show), name="demo.show")
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                both = [
+                    tasks.create_task(_train(network, loader, settings, record, progress), name="demo.train"),
+                    tasks.create_task(_serve(network, digits, settings, record, progress), name="demo.serve"),
+                ]
+                tasks.create_task(_ticks(lambda: any(task.done() for task in both), record.lag), name="demo.ticks")
+        finally:
+            showing.cancel()
+        record.in_flight_peak = engine.statistics().in_flight_peak
+        scores = np.asarray(await network.classify(digits.test_images))
+        record.accuracy = float(np.mean(np.argmax(scores, axis=1) == digits.test_labels))
+    show(progress)
+    return record
+
+
+async def _train(network: Network, loader: Loader, settings: Settings, record: Record, progress: Progress) -> None:
+    """Steps in order. While the engine runs one, a thread loads the batch of the next."""
+
+    def load(step: int) -> Batch:
+        start = time.perf_counter()
+        batch = loader.load(step)
+        record.loading_s += time.perf_counter() - start
+        return batch
+
+    began = time.perf_counter()
+    loading = asyncio.ensure_future(asyncio.to_thread(load, 0))
+    try:
+        for step in range(progress.steps_total):
+            start = time.perf_counter()
+            batch = await loading
+            record.waiting_s += time.perf_counter() - start
+            replay = network.train_step(batch.images, batch.targets, settings.rate)
+            record.steps.append(Step(replay.ticket, batch.images, batch.targets, settings.rate))
+            if step + 1 < progress.steps_total:
+                loading = asyncio.ensure_future(asyncio.to_thread(load, step + 1))
+            progress.loss = float(await replay)
+            progress.steps += 1
+    finally:
+        loading.cancel()
+    record.training_s = time.perf_counter() - began
+
+
+async def _serve(network: Network, digits: Digits, settings: Settings, record: Record, progress: Progress) -> None:
+    """All requests, by as many tasks as there are clients; each asks its next when its last is answered."""
+    random = np.random.default_rng(settings.seed)
+    images = iter(digits.test_images[random.integers(len(digits.test_images), size=settings.requests)])
+    began = time.perf_counter()
+    async with asyncio.TaskGroup() as tasks:
+        for client in range(settings.clients):
+            tasks.create_task(_ask(network, images, record, progress), name=f"demo.client[{client}]")
+    record.serving_s = time.perf_counter() - began
+
+
+async def _ask(network: Network, images: Iterator[np.ndarray], record: Record, progress: Progress) -> None:
+    for image in images:
+        replay = network.classify(image.reshape(1, -1))
+        scores = np.asarray(await replay)
+        record.answers.append(Answer(replay.ticket, image, scores))
+        progress.requests += 1
+
+
+async def _ticks(enough: Callable[[], bool], lateness: list[float]) -> list[float]:
+    """Ask for a tick of TICK_S again and again until ``enough``, and note by how much each comes late."""
+    while not enough():
+        due = time.perf_counter() + TICK_S
+        await asyncio.sleep(TICK_S)
+        lateness.append(max(0.0, time.perf_counter() - due))
+    return lateness
+
+
+async def _show(progress: Progress, show: Callable[[Progress], None]) -> None:
+    while True:
+        show(progress)
+        await asyncio.sleep(SHOW_EVERY_S)
