@@ -1,8 +1,9 @@
 """Instruments: hooks for whoever wants to watch replays, without a print or a switch in the engine.
 
-Law: an instrument sees and never steers. Hooks run at once on the thread where the thing happened (any thread), so they
-must be quick and must not wait. A hook that raises is logged once, with its traceback, and its instrument is removed: a
-broken observer never breaks what it observes. With none installed the engine tests one attribute, ``Instruments.active``.
+Law: an instrument sees and never steers. Hooks run at once on the thread where the thing happened (any thread), so
+they must be quick and must not wait. A hook that raises is logged once, with its traceback, and its instrument is
+removed: a broken observer never breaks what it observes. With none installed the engine tests one attribute,
+``Instruments.active``.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ _logger = logging.getLogger("asyncjit.instruments")
 class Instrument:
     """Base of instruments: override the hooks you want. ``replay`` is the ``asyncjit.Replay`` in question.
 
-    The hooks of one replay come in the order in which they stand here: submitted, perhaps started, and one of done, failed
-    and cancelled. Hooks of different replays may come at the same time from different threads.
+    The hooks of one replay come in the order in which they stand here: submitted, perhaps started, and one of done,
+    failed and cancelled. Hooks of different replays may come at the same time from different threads.
     """
 
     #: Whether this instrument wants the time of every call: ``replay.times`` is then filled when ``replay_done`` comes.
@@ -65,7 +66,8 @@ class Instruments(Instrument):
                 self._replace((*self._installed, instrument))
 
     def remove(self, instrument: Instrument) -> None:
-        """Call its hooks no more; a hook that runs on another thread right now is not waited for. Unknown ones are fine."""
+        """Call its hooks no more; one that runs on another thread right now is not waited for. Unknown ones are
+        fine."""
         with self._lock:
             self._replace(tuple(known for known in self._installed if known is not instrument))
 

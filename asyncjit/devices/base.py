@@ -33,11 +33,11 @@ Memory = Any
 class Capabilities:
     """What lowering and the engine need to know.
 
-    streams_max: logical streams worth planning for. segment_calls_first: calls in the first segment of a stream, doubling
-    after each; None for no limit. submits_ahead: a submission whose first segments are still gated costs nothing and saves
-    a host round trip (CUDA); where False, the engine holds such a replay back, so that it can still be cancelled.
-    inline_s_max: plans whose estimated time is below this may run inline; 0 forbids it. hop_s: cost of handing work from
-    one stream to another, so that placement does not split off less than that.
+    streams_max: logical streams worth planning for. segment_calls_first: calls in the first segment of a stream,
+    doubling after each; None for no limit. submits_ahead: a submission whose first segments are still gated costs
+    nothing and saves a host round trip (CUDA); where False, the engine holds such a replay back, so that it can still
+    be cancelled. inline_s_max: plans whose estimated time is below this may run inline; 0 forbids it. hop_s: cost of
+    handing work from one stream to another, so that placement does not split off less than that.
     """
 
     streams_max: int
@@ -51,8 +51,8 @@ class Capabilities:
 class Frame(Protocol):
     """The private arena of one replay, with whatever was prepared against its addresses.
 
-    Freed when dropped, from any thread; a device whose freeing blocks hands that to a thread of its own. Between replays it
-    holds no reference to the memory of INPUT and OUTPUT slots.
+    Freed when dropped, from any thread; a device whose freeing blocks hands that to a thread of its own. Between
+    replays it holds no reference to the memory of INPUT and OUTPUT slots.
     """
 
     @property
@@ -102,14 +102,14 @@ class Executable(Protocol):
 class Submission:
     """One replay as a device sees it.
 
-    ``bindings`` holds, by slot, the memory and the byte offset at which the slot begins; entries of STATE slots are not
-    read (``Executable.bind_state``) and may be anything. ``gates`` maps a segment to fences of other submissions that must
-    have fired before it starts. ``report(submission, error, call_index)`` is called exactly once, from any thread, when
-    nothing of the submission will touch memory any more; ``fence`` is signalled after it, in every case.
+    ``bindings`` holds, by slot, the memory and the byte offset at which the slot begins; entries of STATE slots are
+    not read (``Executable.bind_state``) and may be anything. ``gates`` maps a segment to fences of other submissions
+    that must have fired before it starts. ``report(submission, error, call_index)`` is called exactly once, from any
+    thread, when nothing of the submission will touch memory any more; ``fence`` is signalled after it, in every case.
 
-    After an error, and when ``skip`` is set (by ``Device.skip`` only), segments that have not started are passed over: they
-    run nothing, and yet in order and after their gates, since later submissions may wait for this fence alone and rely on
-    all that this one waited for.
+    After an error, and when ``skip`` is set (by ``Device.skip`` only), segments that have not started are passed
+    over: they run nothing, and yet in order and after their gates, since later submissions may wait for this fence
+    alone and rely on all that this one waited for.
     """
 
     executable: Any
@@ -121,8 +121,8 @@ class Submission:
     skip: bool = False
     #: For whoever submitted; the device does not look at it.
     context: Any = None
-    #: An empty list asks for times: the device makes it as long as the schedule and puts in (start_s, end_s) of each call
-    #: that ran, on the device's clock; others keep (0.0, 0.0). With None no time is taken.
+    #: An empty list asks for times: the device makes it as long as the schedule and puts in (start_s, end_s) of each
+    #: call that ran, on the device's clock; others keep (0.0, 0.0). With None no time is taken.
     times: list[tuple[float, float]] | None = None
 
 

@@ -1,0 +1,55 @@
+"""How many threads BLAS may use while our workers run: threads x workers <= cores, over all devices of the process.
+
+Law: the one place that touches the thread counts of BLAS libraries. Two workers of one BLAS thread each do 1.97 x the
+matmuls of one worker, two of two threads each only 1.39 x (2 cores, 512 x 512): oversubscription costs a third.
+
+The limit holds for the whole process, user code included, from the first worker's start to the close of the last
+device, when the former counts come back. Whoever wants another split gives the device fewer workers: with one, BLAS
+has all cores.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["cores", "release", "reserve"]
+
+_lock = threading.Lock()
+_workers: dict[object, int] = {}
+_limiter: Any = None
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def reserve(owner: object, workers: int) -> None:
+    """Count ``workers`` for ``owner``, once, and set the limit. It looks through the loaded libraries, which takes
+    milliseconds: call it on a worker thread, before its first kernel."""
+    with _lock:
+        if owner not in _workers:
+            _workers[owner] = workers
+            _apply()
+
+
+def release(owner: object) -> None:
+    """Count the workers of ``owner`` no more; after the last owner the former thread counts are back."""
+    with _lock:
+        if _workers.pop(owner, None) is not None:
+            _apply()
+
+
+def _apply() -> None:
+    global _limiter
+    if _limiter is not None:
+        _limiter.restore_original_limits()
+        _limiter = None
+    if _workers:
+        threads = max(1, cores() // sum(_workers.values()))
+        _limiter = ThreadpoolController().limit(limits=threads, user_api="blas")

@@ -1,0 +1,284 @@
+"""The CPU device: plans as NumPy calls on a few worker threads.
+
+Law: threads live here and nowhere else below the engine. Workers know submissions, segments and fences; nothing ever
+raises out of one.
+
+Logical streams are multiplexed: what waits is a segment, never a thread. A segment that may start lies in one queue
+with the segments of all other submissions, so that no replay blocks another at the head of a line. A worker that
+finishes a segment keeps the next one of that submission for itself and gives the others away only while somebody is
+idle: when other replays keep all workers busy, a worker runs a plan from end to end in issue order, which saves every
+hand-over (10 to 110 us each) and needs no other plan (its *narrow form*).
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import queue
+import threading
+import time
+
+import numpy as np
+
+from asyncjit.clock import Clock, MonotonicClock
+from asyncjit.devices import _blas
+from asyncjit.devices._numpy_executor import NumpyExecutable, run_quietly, start_times
+from asyncjit.devices._numpy_memory import Array, empty_array
+from asyncjit.devices._segments import Countdown, SegmentOrder
+from asyncjit.devices.base import Capabilities, Submission
+from asyncjit.errors import DeviceLostError, DeviceUnavailableError, EngineClosedError
+from asyncjit.plan import Plan
+
+__all__ = ["CpuDevice"]
+
+_logger = logging.getLogger("asyncjit.devices.cpu")
+
+# Below this a hop costs more than it gives: inline wins under 50 us a replay, workers above 50 to 100 us.
+INLINE_S_MAX = 50e-6
+# A hand-over to an idle worker: 10 to 18 us where its core is awake, 80 to 110 us where it sleeps.
+HOP_S = 50e-6
+
+
+class CpuExecutable(NumpyExecutable):
+    def __init__(self, plan: Plan, device: str) -> None:
+        super().__init__(plan, device, INLINE_S_MAX)
+        self.order = SegmentOrder(plan)
+
+
+class _Run:
+    """A submission under way. ``lock`` guards the countdown; a plan of one segment without gates has none."""
+
+    __slots__ = ("countdown", "executable", "failure", "lock", "state", "submission")
+
+    def __init__(self, submission: Submission, executable: CpuExecutable) -> None:
+        self.submission = submission
+        self.executable = executable
+        self.state = executable.state
+        self.failure: tuple[BaseException, int | None] | None = None
+        self.countdown: Countdown | None = None
+        self.lock = threading.Lock()
+
+
+class CpuDevice:
+    """Runs plans on ``workers`` daemon threads (default: as many as the process has cores), started when first needed.
+
+    Segments of different submissions, and independent segments of one, run at the same time. BLAS libraries are
+    limited to cores / workers threads, for the whole process, from the first worker's start to ``close``. NumPy's
+    floating-point warnings are off in the workers and inline. Times are on ``clock``. Callable from any thread; not
+    after a fork.
+    """
+
+    def __init__(self, name: str = "cpu", *, workers: int | None = None, clock: Clock | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise ValueError(f"device {name!r} needs at least one worker, got workers={workers}")
+        self.name = name
+        self.workers = workers or _blas.cores()
+        self.capabilities = Capabilities(
+            streams_max=self.workers,
+            segment_calls_first=None,
+            submits_ahead=False,
+            inline_s_max=INLINE_S_MAX,
+            hop_s=HOP_S,
+        )
+        self._clock: Clock = clock or MonotonicClock()
+        self._queue: queue.SimpleQueue[tuple[_Run, list[int]] | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        # Lists as counters: append, pop and len are atomic, with and without the GIL, and cost no lock.
+        self._idle: list[None] = []
+        self._taken: list[None] = []
+        self._closed = False
+        self._drained = threading.Event()
+        self._dismissed = 0
+
+    def __repr__(self) -> str:
+        return f"CpuDevice({self.name!r}, workers={self.workers}, in_flight={len(self._taken)})"
+
+    def allocate(self, nbytes: int) -> Array:
+        return empty_array((nbytes,), np.dtype(np.uint8), self.name)
+
+    def allocate_array(self, shape: tuple[int, ...], dtype: str) -> Array:
+        return empty_array(shape, np.dtype(dtype), self.name)
+
+    def instantiate(self, plan: Plan, executor: str | None = None) -> CpuExecutable:
+        if executor not in (None, "numpy"):
+            raise DeviceUnavailableError(
+                f"device {self.name!r} has no executor {executor!r}; it has 'numpy'",
+                device=self.name,
+                executor=executor,
+            )
+        return CpuExecutable(plan, self.name)
+
+    def run_inline(self, submission: Submission) -> tuple[BaseException | None, int | None]:
+        executable: CpuExecutable = submission.executable
+        return run_quietly(executable.run_all, submission, self._clock)
+
+    def skip(self, submission: Submission) -> None:
+        submission.skip = True
+
+    def submit(self, submission: Submission) -> None:
+        self._taken.append(None)
+        try:
+            self._refuse_when_closed()
+            if not self._threads:
+                self._add_worker()
+        except BaseException:
+            self._give_back()
+            raise
+        start_times(submission)
+        run = _Run(submission, submission.executable)
+        order = run.executable.order
+        if len(order.successors) > 1 or submission.gates:
+            self._start(run)
+        else:
+            self._put(run, order.roots)
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed:
+            raise EngineClosedError(f"device {self.name!r} was closed and takes no more work", device=self.name)
+
+    def _start(self, run: _Run) -> None:
+        """Set the gates and queue what may start at once."""
+        gates = run.submission.gates
+        countdown = run.countdown = Countdown(run.executable.order)
+        for segment, fences in gates.items():
+            # One more than the fences: until all callbacks are in place, none of them may be the last.
+            countdown.hold(segment, len(fences) + 1)
+        ready = [segment for segment in run.executable.order.roots if segment not in gates]
+        for segment, fences in gates.items():
+            opened = 1
+            for fence in fences:
+                opened += not fence.add_callback(functools.partial(self._open, run, segment))
+            with run.lock:
+                if countdown.release(segment, opened):
+                    ready.append(segment)
+        if ready:
+            self._put(run, sorted(ready))
+
+    def _open(self, run: _Run, segment: int) -> None:
+        """A gate of the segment has opened. Called by whoever signals the fence, on any thread."""
+        assert run.countdown is not None
+        with run.lock:
+            last = run.countdown.release(segment)
+        if last:
+            self._put(run, [segment])
+
+    def _put(self, run: _Run, ready: list[int]) -> None:
+        self._queue.put((run, ready))
+        if len(self._threads) < self.workers and len(self._idle) < self._queue.qsize():
+            try:
+                self._add_worker()
+            except DeviceLostError:
+                _logger.warning("device %r goes on with %d workers", self.name, len(self._threads), exc_info=True)
+
+    def _add_worker(self) -> None:
+        with self._lock:
+            if len(self._threads) == self.workers or self._closed:
+                return
+            name = f"asyncjit-{self.name}-{len(self._threads)}"
+            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                raise DeviceLostError(
+                    f"device {self.name!r} cannot start the thread {name!r}: the system's limit of threads is reached, "
+                    "or the interpreter is shutting down",
+                    device=self.name,
+                ) from error
+            self._threads.append(thread)
+
+    def _work(self) -> None:
+        """The life of a worker."""
+        np.seterr(all="ignore")
+        try:
+            _blas.reserve(self, self.workers)
+        except Exception:
+            _logger.exception("device %r could not limit the threads of BLAS and goes on without", self.name)
+        while True:
+            self._idle.append(None)
+            item = self._queue.get()
+            self._idle.pop()
+            if item is None:
+                return
+            self._serve(*item)
+            # Hold nothing while idle: it would keep the last replay's arrays alive.
+            item = None
+
+    def _serve(self, run: _Run, ready: list[int]) -> None:
+        """Run the segments in ``ready`` and whatever becomes ready by that, lowest first: the issue order."""
+        countdown = run.countdown
+        if countdown is None:
+            for segment in ready:
+                self._run_measured(run, segment)
+            self._complete(run)
+            return
+        while ready:
+            while len(ready) > 1 and self._somebody_is_idle():
+                self._put(run, [ready.pop()])
+            segment = ready.pop(0)
+            self._run_segment(run, segment)
+            with run.lock:
+                released = countdown.finish(segment)
+                finished = countdown.left == 0
+            if finished:
+                self._complete(run)
+                return
+            if released:
+                ready = sorted([*ready, *(segment for segment, _ in released)])
+
+    def _somebody_is_idle(self) -> bool:
+        return len(self._idle) > self._queue.qsize() or len(self._threads) < self.workers
+
+    def _run_segment(self, run: _Run, segment: int) -> bool:
+        """Run it, or pass over it; whether it ran to its end."""
+        if run.submission.skip or run.failure is not None:
+            return False
+        failure = run.executable.run_segment(segment, run.submission, run.state, self._clock)
+        if failure is not None:
+            run.failure = failure
+        return failure is None
+
+    def _run_measured(self, run: _Run, segment: int) -> None:
+        start_s = self._clock.now_s()
+        if self._run_segment(run, segment):
+            run.executable.observe(self._clock.now_s() - start_s, alone=False)
+
+    def _complete(self, run: _Run) -> None:
+        submission = run.submission
+        error, call_index = run.failure or (None, None)
+        try:
+            submission.report(submission, error, call_index)
+        except BaseException:
+            _logger.exception("the report of a submission raised on device %r; its replay may never end", self.name)
+        try:
+            submission.fence.signal()
+        except BaseException:
+            _logger.exception("a callback of a fence raised on device %r", self.name)
+        self._give_back()
+
+    def _give_back(self) -> None:
+        self._taken.pop()
+        if self._closed and not self._taken:
+            self._drained.set()
+
+    def close(self, timeout_s: float) -> bool:
+        """See ``Device.close``. What cannot be finished in time keeps its threads, which are daemons; BLAS gets its
+        threads back in any case."""
+        deadline_s = time.monotonic() + timeout_s
+        with self._lock:
+            self._closed = True
+        if not self._taken:
+            self._drained.set()
+        drained = self._drained.wait(timeout_s)
+        _blas.release(self)
+        if not drained:
+            return False
+        with self._lock:
+            # None tells one worker to go.
+            for _ in range(len(self._threads) - self._dismissed):
+                self._queue.put(None)
+            self._dismissed = len(self._threads)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline_s - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads if thread is not threading.current_thread())
