@@ -30,7 +30,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit.streams",),
     ("asyncjit.clock",),
     ("asyncjit.instruments",),
+    ("asyncjit.background",),
+    ("asyncjit.storage",),
+    ("asyncjit.replay",),
     ("asyncjit.devices",),
+    ("asyncjit.program",),
     ("asyncjit.engine",),
     ("asyncjit.numpy",),
     ("asyncjit.capture",),
@@ -56,7 +60,8 @@ BANNED_IN_CORE = frozenset(
 #: Libraries from outside, by the layer that may use them; everything else lives on the standard library.
 LIBRARIES: dict[str, frozenset[str]] = {
     "asyncjit.ops": frozenset({"numpy"}),
-    "asyncjit.streams": frozenset({"anyio"}),
+    "asyncjit.streams": frozenset({"anyio", "sniffio", "trio"}),
+    "asyncjit.storage": frozenset({"numpy"}),
     "asyncjit.devices": frozenset({"numpy", "threadpoolctl"}),
     "asyncjit.engine": frozenset({"numpy", "anyio"}),
     "asyncjit.numpy": frozenset({"numpy"}),

@@ -205,7 +205,7 @@ def test_progress_and_table_are_shown_on_a_terminal_and_elsewhere(kind: type[io.
     result = report.figures(record, oracle.Verdict(wrong=1, difference_max=1e-6, versions_seen=3, weights=()))
     report.print_table(result, out)
     text = out.getvalue()
-    for expected in ("0.500", "0.970", "75%", "wrong answers", "1.98", "replays in flight at most"):
+    for expected in ("0.500", "0.970", "75%", "wrong answers", "1.99", "replays in flight at most"):
         assert expected in text
     assert not result.good
     assert replace(result, wrong=0).good
