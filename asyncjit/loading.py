@@ -1,0 +1,200 @@
+"""Loading: storage for arrays, and schedules made ready to replay.
+
+Law: what stands before a call. Nothing here takes a ticket, but for the copy of large host data into new memory.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from asyncjit.clock import Clock
+from asyncjit.conductor import Conductor, DropReadSet
+from asyncjit.devices.base import Device
+from asyncjit.errors import DeviceError, DeviceUnavailableError, EngineBusyError
+from asyncjit.ir import Access, Call, Kernel, Schedule, Slot, SlotKind, new_buffer, operand_of
+from asyncjit.plan import Plan, lower, program_order_plan
+from asyncjit.program import Group, Loaded, Program, call_costs, make_footprint
+from asyncjit.replay import Replay
+from asyncjit.scheduler import Scheduler
+from asyncjit.storage import Storage
+
+__all__ = ["Loader", "recording"]
+
+#: Host data up to here is copied at the call, larger data by a worker: a copy of 1 MiB takes about 100 µs.
+STAGED_FROM_BYTES = 1 << 20
+
+
+class _Recording(threading.local):
+    """Whether this thread records a function right now: what it makes must not wait for a ticket."""
+
+    active = False
+
+
+recording = _Recording()
+
+
+class Loader(Conductor):
+    """Makes storage and programs."""
+
+    def __init__(
+        self, devices: dict[str, Device], scheduler: Scheduler, clock: Clock, memory_bytes_max: int | None
+    ) -> None:
+        super().__init__(devices, scheduler, clock)
+        self.default_device = next(iter(devices))
+        self._memory_bytes_max = memory_bytes_max
+        #: For eager operations: programs by what they do, and a group without a limit of room.
+        self.eager_programs: dict[Hashable, Program] = {}
+        self.eager_group = Group("eager", in_flight_max=None, exempt=True)
+
+    def submit(
+        self,
+        program: Program,
+        inputs: Sequence[tuple[Storage, int]],
+        group: Group,
+        assemble: Callable[[list[Storage]], Any],
+    ) -> Replay[Any]:
+        """Take a ticket and start the work; the engine's."""
+        raise NotImplementedError
+
+    # Storage.
+
+    def device(self, name: str) -> Device:
+        """The device of that name.
+
+        Raises:
+            DeviceUnavailableError: this engine has none.
+        """
+        device = self._devices.get(name)
+        if device is None:
+            raise DeviceUnavailableError(
+                f"this engine has no device {name!r}, only {sorted(self._devices)}; name it in Engine(devices=…)",
+                device=name,
+            )
+        return device
+
+    def new_storage(self, device: str, shape: tuple[int, ...], dtype: str, nbytes: int) -> Storage:
+        """Uninitialised memory for a C-contiguous array.
+
+        Raises:
+            EngineBusyError: beyond ``memory_bytes_max``.
+            DeviceOutOfMemoryError: the device has none left.
+        """
+        limit = self._memory_bytes_max
+        if limit is not None and self._measured_bytes() + nbytes > limit:
+            raise EngineBusyError(
+                f"an array of shape {shape} and dtype {dtype} needs {nbytes:,} bytes, but {self._bytes:,} of "
+                f"memory_bytes_max={limit:,} are in use; drop arrays that are no longer needed, or raise the limit",
+                limit="memory_bytes_max",
+                given=self._bytes + nbytes,
+                expected=limit,
+            )
+        memory = self.device(device).allocate_array(shape, dtype)
+        self._bytes += nbytes
+        return Storage(self, device, nbytes, memory)
+
+    def constant(self, host: np.ndarray, device: str | None = None) -> Storage:
+        """A C-contiguous copy of host data; counts as awaited.
+
+        Up to 1 MiB the copy is made now, above by a worker in ticket order: ``host`` may be written again when the
+        storage's
+        ``staging`` has ended. During a capture it is always made now.
+        """
+        storage = self.new_storage(device or self.default_device, host.shape, host.dtype.name, host.nbytes)
+        if host.nbytes <= STAGED_FROM_BYTES or recording.active:
+            np.copyto(np.ndarray(host.shape, host.dtype, buffer=storage.memory), host)
+        else:
+            self._stage(host, storage)
+        storage.awaited = True
+        return storage
+
+    def _stage(self, host: np.ndarray, storage: Storage) -> None:
+        source = Storage(self, storage.device, 0, np.ascontiguousarray(host))
+        program = self._staging_program(host, storage.device)
+        replay = self.submit(program, [(source, 0), (storage, 0)], self.eager_group, list)
+        storage.staging = storage.writer = replay
+        # Filling it for the first time is no write in place.
+        storage.is_state = False
+
+    def _staging_program(self, host: np.ndarray, device: str) -> Program:
+        key = ("stage", host.shape, host.dtype.name, device)
+        program = self.eager_programs.get(key)
+        if program is None:
+            shape, dtype = host.shape, host.dtype
+            strides = _strides(host)
+            slots = [Slot(SlotKind.INPUT, new_buffer(device, host.nbytes), name) for name in ("host", "array")]
+            operands = tuple(operand_of(slot.buffer, shape, strides, dtype.name, dtype.itemsize) for slot in slots)
+            kernel = Kernel("copy", (Access.READ, Access.WRITE))
+            schedule = Schedule((Call(kernel, operands, source=""),), tuple(slots), "asarray")
+            program = self.eager_programs[key] = self.load(schedule, {}, {}, lowering=False)
+        return program
+
+    # Programs.
+
+    def load(
+        self,
+        schedule: Schedule,
+        state: Mapping[int, Storage],
+        outputs: Mapping[int, tuple[tuple[int, ...], str]],
+        *,
+        lowering: bool = True,
+        executor: str | None = None,
+    ) -> Program:
+        """Make a schedule replayable. ``state``: slot -> storage, kept alive. ``outputs``: slot -> (shape, dtype).
+
+        The program can be submitted at once; unless ``lowering`` is False, a thread of the engine's lowers it
+        meanwhile.
+
+        Raises:
+            DeviceError: the calls are on several devices, or a kernel is unknown to theirs.
+        """
+        names = {call.device for call in schedule.calls}
+        if len(names) != 1:
+            raise DeviceError(
+                f"{schedule.name!r} has calls on {sorted(names)}; a captured function runs on one device, so move its "
+                "arrays to one"
+            )
+        program = Program(schedule, names.pop(), state, outputs)
+        regions = program.read_only_regions()
+        if regions:
+            with self._lock:
+                program.read_set = self._scheduler.read_set(regions)
+            weakref.finalize(program, self._inbox.append, DropReadSet(program.read_set)).atexit = False
+        program.loaded = self._load_plan(program, program_order_plan(schedule), executor)
+        if lowering and len(schedule.calls) > 1:
+            self._background.submit(lambda: self.lower(program, executor))
+        else:
+            program.lowered = True
+        return program
+
+    def lower(self, program: Program, executor: str | None = None) -> None:
+        """Lower the program and make a first frame; replays submitted from now on use them. Takes its time."""
+        if program.lowered:
+            return
+        capabilities = self.device(program.device).capabilities
+        plan = lower(
+            program.schedule,
+            streams_max=capabilities.streams_max,
+            segment_calls_first=capabilities.segment_calls_first,
+            costs=call_costs(program.schedule),
+            hop_cost=capabilities.hop_s,
+        )
+        program.loaded = self._load_plan(program, plan, executor)
+        program.lowered = True
+
+    def _load_plan(self, program: Program, plan: Plan, executor: str | None) -> Loaded:
+        executable = self.device(program.device).instantiate(plan, executor)
+        return Loaded(plan, executable, make_footprint(program, plan), self._freed.append)
+
+
+def _strides(host: np.ndarray) -> tuple[int, ...]:
+    """Strides of a C-contiguous array of this shape."""
+    strides, step = [], host.itemsize
+    for count in reversed(host.shape):
+        strides.append(step)
+        step *= count
+    return tuple(reversed(strides))

@@ -1,0 +1,225 @@
+"""Programs: a captured schedule made ready to replay on one device.
+
+Law: derived data only. A program is usable as soon as it is loaded, in program order and without reuse of memory; the
+lowered form replaces it when it is ready, and replays under way keep the form they started with.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from asyncjit.deps import ReadSet, Region
+from asyncjit.devices.base import Executable, Frame, Memory
+from asyncjit.ir import Cost, Schedule, SlotKind
+from asyncjit.plan import Plan, SlotAccess
+from asyncjit.runs import Footprint, GroupState, Touch
+from asyncjit.storage import Storage
+
+__all__ = ["Group", "Loaded", "Program", "bind_slots", "call_costs", "make_footprint"]
+
+#: Rough speed of one core, to rank calls before anything was measured: seconds = flops/20e9 + bytes/8e9 + 1 µs a call.
+_FLOPS_PER_S = 20e9
+_BYTES_PER_S = 8e9
+_CALL_S = 1e-6
+
+
+def call_costs(schedule: Schedule) -> list[float]:
+    """Estimated seconds of each call."""
+    return [_seconds(call.cost) for call in schedule.calls]
+
+
+def _seconds(cost: Cost) -> float:
+    return cost.flops / _FLOPS_PER_S + cost.nbytes / _BYTES_PER_S + _CALL_S
+
+
+class Loaded:
+    """One form of a program: a plan, its executable, its footprint, and the pool of its idle frames."""
+
+    __slots__ = ("executable", "footprint", "frames", "frames_made", "note_freed", "plan", "state_epoch")
+
+    def __init__(
+        self, plan: Plan, executable: Executable, footprint: Footprint, note_freed: Callable[[int], None]
+    ) -> None:
+        self.plan = plan
+        self.executable = executable
+        self.footprint = footprint
+        self.frames: deque[Frame] = deque()
+        self.frames_made = 0
+        #: Told, by the finaliser too, how many bytes of frames are gone.
+        self.note_freed = note_freed
+        #: The engine's epoch of moved state at which the executable was bound.
+        self.state_epoch = -1
+
+    def take_frame(self, group: Group) -> Frame | None:
+        """An idle frame, or None when one has to be made."""
+        if not self.frames:
+            return None
+        if group.in_flight_max is not None:
+            group.idle.remove(self)
+        return self.frames.pop()
+
+    def return_frame(self, frame: Frame, group: Group) -> Frame | None:
+        """Keep the frame for the next replay. Returns the oldest idle frame of the group where there are too many."""
+        self.frames.append(frame)
+        if group.in_flight_max is None:
+            return None
+        group.idle.append(self)
+        if len(group.idle) <= group.in_flight_max:
+            return None
+        oldest = group.idle.pop(0)
+        oldest.frames_made -= 1
+        return oldest.frames.popleft()
+
+    def drop_frames(self, group: Group | None = None) -> None:
+        """Free idle frames."""
+        if group is not None:
+            group.idle = [loaded for loaded in group.idle if loaded is not self]
+        while self.frames:
+            self.note_freed(self.frames.pop().nbytes)
+            self.frames_made -= 1
+
+    def __del__(self) -> None:
+        self.drop_frames()
+
+
+class Group(GroupState):
+    """What replays of one function share: room and its order, and at most ``in_flight_max`` idle frames."""
+
+    __slots__ = ("idle",)
+
+    def __init__(
+        self, name: str, *, in_flight_max: int | None = 4, on_cancel: str = "shield", exempt: bool = False
+    ) -> None:
+        super().__init__(name, in_flight_max=in_flight_max, on_cancel=on_cancel, exempt=exempt)
+        #: The forms that have idle frames, one entry a frame, oldest first.
+        self.idle: list[Loaded] = []
+
+
+class Program:
+    """A schedule, the state that it closes over, and how to bind it. Slots: inputs, then state, then outputs."""
+
+    __slots__ = (
+        "__weakref__",
+        "device",
+        "inputs_count",
+        "loaded",
+        "lowered",
+        "name",
+        "new_bytes",
+        "output_specs",
+        "positions",
+        "read_set",
+        "schedule",
+        "slots",
+        "state",
+        "state_bindings",
+        "state_keys",
+        "state_shifts",
+        "writes",
+        "written_inputs",
+        "written_state",
+    )
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        device: str,
+        state: Mapping[int, Storage],
+        outputs: Mapping[int, tuple[tuple[int, ...], str]],
+    ) -> None:
+        self.schedule = schedule
+        self.name = schedule.name
+        self.slots = schedule.slots
+        self.device = device
+        self.state = dict(state)
+        self.inputs_count = sum(slot.kind is SlotKind.INPUT for slot in schedule.slots)
+        self.output_specs = [
+            (*outputs[index], slot.buffer.nbytes)
+            for index, slot in enumerate(schedule.slots)
+            if slot.kind is SlotKind.OUTPUT
+        ]
+        self.new_bytes = sum(nbytes for _, _, nbytes in self.output_specs)
+        written = written_slots(schedule)
+        self.written_inputs = tuple(sorted(slot for slot in written if slot < self.inputs_count))
+        written_state = sorted(slot for slot in written if slot in self.state)
+        self.written_state = tuple(self.state[slot] for slot in written_state)
+        self.writes = bool(written)
+        #: Place of a slot in the keys of a run: all inputs, and state that is written.
+        self.positions = {slot: slot for slot in range(self.inputs_count)}
+        self.positions.update({slot: self.inputs_count + index for index, slot in enumerate(written_state)})
+        self.state_keys = [storage.serial for storage in self.written_state]
+        self.state_shifts = [0] * len(self.state_keys)
+        self.state_bindings: list[tuple[Memory, int]] = [(None, 0)] * len(self.state)
+        self.read_set: ReadSet[Any] | None = None
+        self.loaded: Loaded = None  # type: ignore[assignment]
+        self.lowered = False
+
+    @property
+    def plan(self) -> Plan:
+        return self.loaded.plan
+
+    @property
+    def executable(self) -> Executable:
+        return self.loaded.executable
+
+    def read_only_regions(self) -> list[Region]:
+        """State that is only read, for the tracker's one entry."""
+        return [
+            Region(storage.serial, 0, storage.nbytes, 0, 0)
+            for slot, storage in self.state.items()
+            if slot not in self.positions
+        ]
+
+
+def written_slots(schedule: Schedule) -> set[int]:
+    """INPUT and STATE slots that some call writes."""
+    found = set()
+    for call in schedule.calls:
+        for view, access in call.accesses():
+            slot = schedule.slot_of(view.buffer) if access.writes else None
+            if slot is not None and schedule.slots[slot].kind is not SlotKind.OUTPUT:
+                found.add(slot)
+    return found
+
+
+def make_footprint(program: Program, plan: Plan) -> Footprint:
+    """What the scheduler tracks of a plan, by first segment."""
+    groups: dict[int, tuple[list[Touch], list[Touch]]] = {}
+    read_set_segment: int | None = None
+    for which, accesses in ((0, plan.reads), (1, plan.writes)):
+        for access in accesses:
+            position = program.positions.get(access.slot)
+            if position is None:
+                earlier = access.segment if read_set_segment is None else min(read_set_segment, access.segment)
+                read_set_segment = earlier
+            else:
+                groups.setdefault(access.segment, ([], []))[which].append(_touch(access, position))
+    return Footprint(
+        tuple((segment, tuple(reads), tuple(writes)) for segment, (reads, writes) in sorted(groups.items())),
+        program.read_set if read_set_segment is not None else None,
+        read_set_segment or 0,
+    )
+
+
+def _touch(access: SlotAccess, position: int) -> Touch:
+    view = access.view
+    strided = view.count > 1
+    return Touch(
+        position,
+        view.offset_bytes,
+        view.offset_bytes + view.nbytes,
+        view.block_bytes if strided else 0,
+        view.stride_bytes if strided else 0,
+    )
+
+
+def bind_slots(
+    program: Program, inputs: Sequence[tuple[Storage, int]], outputs: Sequence[Storage]
+) -> list[tuple[Memory, int]]:
+    """Memory and offset of each slot; state is bound to the executable instead."""
+    bindings = [(storage.memory, offset) for storage, offset in inputs]
+    bindings += program.state_bindings
+    bindings += [(storage.memory, 0) for storage in outputs]
+    return bindings

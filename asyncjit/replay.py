@@ -1,0 +1,268 @@
+"""The replay: what a call returns. It has its ticket and is on its way; awaiting only waits.
+
+Law: a replay is a handle. It decides nothing; the scheduler does, through the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from asyncjit.errors import WouldBlockError
+from asyncjit.runs import FINISHED, Run, State
+from asyncjit.storage import Storage, Writer
+from asyncjit.streams import INLINE_TURN_S, Fence, current_port, in_event_loop, wait_blocking, wait_fence
+
+__all__ = ["Replay", "ReplayTimes"]
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class ReplayTimes(NamedTuple):
+    """Seconds on the engine's clock; None for what has not happened yet."""
+
+    submitted_s: float | None
+    started_s: float | None
+    done_s: float | None
+
+
+class Canceller(Protocol):
+    """What a replay asks of its engine."""
+
+    def note_wait(self, run: Run) -> None: ...
+
+    def cancel_wait(self, run: Run, held: bool) -> bool: ...
+
+    def cancel_run(self, run: Run) -> None: ...
+
+
+class Replay(Coroutine[Any, Any, T_co], Generic[T_co]):
+    """One call of a captured function: ticket taken, work on its way, whether or not anybody awaits it.
+
+    It is a coroutine object: ``await`` it, or give it to ``create_task``, ``gather``, ``wait_for`` or a task group
+    (anyio and trio: ``start_soon(lambda: replay)`` or any function that returns it). It may be awaited several times,
+    also from several tasks, threads and loops.
+
+    Cancelling a wait: a replay that has not started and that nobody else wants is removed whole; running work that
+    writes no state lets the waiter go at once; running work that writes state is finished first, then the cancellation
+    is delivered (unless ``on_cancel="abandon"``).
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_assemble",
+        "_driven",
+        "_engine",
+        "_exposed",
+        "_result",
+        "_run",
+        "_settled",
+        "_staged",
+        "done_s",
+        "inputs",
+        "loaded",
+        "outputs",
+        "prepare",
+        "program",
+        "started_s",
+        "submission",
+        "submitted_s",
+        "written",
+    )
+
+    def __init__(self, engine: Canceller) -> None:
+        self._engine = engine
+        self._run: Run = None  # type: ignore[assignment]
+        self._settled = Fence()
+        self._assemble: Callable[[list[Storage]], Any] | None = None
+        self._result: Any = None
+        self._exposed = False
+        self._driven: dict[object, Generator[Any, Any, T_co]] | None = None
+        self._staged: list[Writer] = []
+        # Set and used by the engine while the work is under way.
+        self.inputs: Sequence[tuple[Storage, int]] = ()
+        self.outputs: Sequence[Storage] = ()
+        self.written: Sequence[Storage] = ()
+        self.prepare: Any = None
+        self.program: Any = None
+        self.loaded: Any = None
+        self.submission: Any = None
+        self.submitted_s: float | None = None
+        self.started_s: float | None = None
+        self.done_s: float | None = None
+
+    # What it is and where it stands.
+
+    @property
+    def ticket(self) -> int:
+        """Its place in the order that every result is equal to."""
+        return self._run.ticket
+
+    @property
+    def times(self) -> ReplayTimes:
+        return ReplayTimes(self.submitted_s, self.started_s, self.done_s)
+
+    def done(self) -> bool:
+        """Whether it has ended: finished, failed or cancelled."""
+        return self._run.state in FINISHED
+
+    @property
+    def result(self) -> T_co:
+        """The output arrays, maybe still pending: pass them to other functions without waiting.
+
+        Raises:
+            WouldBlockError: in a running loop, while another thread is still capturing this signature.
+        """
+        self._exposed = True
+        if self.program is None:
+            self._wait_for_capture()
+        return self._assembled()
+
+    def _wait_for_capture(self) -> None:
+        if in_event_loop() and not self._settled.done:
+            raise WouldBlockError(
+                f"replay {self.ticket} of {self._run.group.name!r} waits for another call that is capturing the "
+                "function, so its outputs are not known yet; await it, or call prepare() before the first requests"
+            )
+        self.wait()
+
+    def _assembled(self) -> T_co:
+        assemble = self._assemble
+        if assemble is not None:
+            self._result = assemble(list(self.outputs))
+            self._assemble = None
+        result: T_co = self._result
+        return result
+
+    def __repr__(self) -> str:
+        return f"<Replay {self._run.ticket} of {self._run.group.name!r}: {self._run.state.value}>"
+
+    # Waiting.
+
+    def __await__(self) -> Generator[Any, Any, T_co]:
+        """Wait for the end and return the outputs.
+
+        Raises:
+            KernelError: a call of it failed.
+            DependencyError: a replay that it reads from failed or was cancelled.
+            ReplayCancelledError: it was removed before it started.
+            DeviceError, EngineClosedError: the world, or you.
+        """
+        if self._settled.done:
+            port = current_port()
+            if port is not None and port.inline_spent_s > INLINE_TURN_S:
+                yield from port.checkpoint()
+        else:
+            self._engine.note_wait(self._run)
+            yield from wait_fence(self._settled, self._on_wait_cancelled)
+        return self._outcome()
+
+    def _on_wait_cancelled(self) -> bool:
+        return self._engine.cancel_wait(self._run, self._exposed)
+
+    def wait(self) -> T_co:
+        """Block this thread until the end, and return the outputs.
+
+        Raises:
+            WouldBlockError: in a running event loop.
+        """
+        if not self._settled.done:
+            if in_event_loop():
+                raise WouldBlockError(
+                    f"waiting for replay {self.ticket} of {self._run.group.name!r} here would freeze the "
+                    "event loop; await it"
+                )
+            self._engine.note_wait(self._run)
+            try:
+                wait_blocking(self._settled)
+            except BaseException:
+                self._engine.cancel_wait(self._run, self._exposed)
+                raise
+        return self._outcome()
+
+    def _outcome(self) -> T_co:
+        run = self._run
+        if run.state is not State.DONE:
+            assert run.error is not None
+            raise run.error
+        for storage in self.outputs:
+            storage.awaited = True
+        for storage in self.written:
+            storage.awaited = storage.writer is None
+        self._exposed = True
+        return self._assembled()
+
+    def cancel(self) -> bool:
+        """Remove it if it has not started, whoever waits: they get ReplayCancelledError, readers DependencyError.
+
+        Returns whether it was removed. What runs is not stopped: a replay is never applied in part.
+        """
+        self._engine.cancel_run(self._run)
+        return self._run.state is State.DROPPED
+
+    @property
+    def inputs_consumed(self) -> Awaitable[None]:
+        """Awaitable: the host arrays that were passed may be written again."""
+        return _InputsConsumed(list(self._staged))
+
+    # The coroutine protocol: one generator a driving task.
+
+    def send(self, value: Any) -> Any:
+        driven = self._driven
+        if driven is None:
+            driven = self._driven = {}
+        task = _current_task()
+        generator = driven.get(task)
+        if generator is None:
+            generator = driven[task] = self.__await__()
+        try:
+            return generator.send(value)
+        except BaseException:
+            del driven[task]
+            raise
+
+    def throw(self, *error: Any) -> Any:
+        driven = self._driven or {}
+        task = _current_task()
+        generator = driven.get(task)
+        if generator is None:
+            raise error[0] if len(error) == 1 else error[1] or error[0]
+        try:
+            return generator.throw(*error)
+        except BaseException:
+            driven.pop(task, None)
+            raise
+
+    def close(self) -> None:
+        """Nobody drives it any more. The work goes on: dropping a replay does not cancel it."""
+        driven = self._driven
+        if driven:
+            generator = driven.pop(_current_task(), None)
+            if generator is not None:
+                generator.close()
+
+    # For the engine.
+
+    def settle(self) -> None:
+        """Wake all waiters."""
+        self._settled.signal()
+
+
+class _InputsConsumed:
+    """Waits for the copies from host memory; their failure is the replay's to report."""
+
+    __slots__ = ("_staged",)
+
+    def __init__(self, staged: list[Writer]) -> None:
+        self._staged = staged
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        for writer in self._staged:
+            yield from writer.__await__()
+
+
+def _current_task() -> object:
+    port = current_port()
+    if port is None:
+        return None
+    return port.current_task()
