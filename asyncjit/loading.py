@@ -50,6 +50,8 @@ class Loader(Conductor):
         #: For eager operations: programs by what they do, and a group without a limit of room.
         self.eager_programs: dict[Hashable, Program] = {}
         self.eager_group = Group("eager", in_flight_max=None, exempt=True)
+        #: Kept here for whoever turns operations on arrays into programs.
+        self.sink: Any = None
 
     def submit(
         self,

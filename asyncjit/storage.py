@@ -95,8 +95,8 @@ class Storage:
         if not self.awaited:
             if in_event_loop():
                 raise WouldBlockError(
-                    f"{what} reads an array of shape {shape} and dtype {dtype} that was not awaited, which could freeze "
-                    "the event loop; await the array, or the replay that makes it, first",
+                    f"{what} reads an array of shape {shape} and dtype {dtype} that was not awaited, which could "
+                    "freeze the event loop; await the array, or the replay that makes it, first",
                     shape=shape,
                     dtype=str(dtype),
                 )
