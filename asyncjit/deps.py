@@ -21,13 +21,13 @@ same whatever the number of ranges.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 from asyncjit.ir import View
 
-__all__ = ["DepsTracker", "Hazards", "ReadSet", "Region", "overlap", "region_of"]
+__all__ = ["DepsTracker", "Hazards", "ReadSet", "Region", "overlap", "region_of", "without"]
 
 D = TypeVar("D", bound=Hashable)
 
@@ -83,7 +83,7 @@ def _rows_meet(a: Region, b: Region) -> bool:
     return lowest <= highest
 
 
-def _without(old: Region, new: Region) -> tuple[Region, ...] | None:
+def without(old: Region, new: Region) -> tuple[Region, ...] | None:
     """What is left of ``old`` when ``new`` is taken out; None when it stays as it is."""
     if old.start >= new.stop or new.start >= old.stop:
         return None
@@ -105,7 +105,7 @@ class Hazards(Generic[D]):
 
 
 class ReadSet(Generic[D]):
-    """Ranges that are always read together. Made and used by one tracker; its content is the tracker's affair."""
+    """Ranges that are always read together. Made and used by one tracker, which alone changes it."""
 
     __slots__ = ("_dropped", "_members", "_pending", "_readings")
 
@@ -114,6 +114,11 @@ class ReadSet(Generic[D]):
         self._pending: dict[_Entry[D], None] = {}
         self._readings: dict[Hashable, _Entry[D]] = {}
         self._dropped = False
+
+    @property
+    def members(self) -> Mapping[int, Sequence[Region]]:
+        """The ranges, by buffer; without those of buffers that were forgotten."""
+        return self._members
 
     def _touches(self, region: Region) -> bool:
         return any(overlap(member, region) for member in self._members[region.key])
@@ -144,40 +149,85 @@ def _newest_first(entries: list[_Entry[D]]) -> list[D]:
     return [entry.dep for entry in entries]
 
 
-class _Track(Generic[D]):
-    """All entries of one buffer. ``writes`` are contiguous, disjoint and ascending; ``starts`` is their index."""
+class _Index(Generic[D]):
+    """Entries of one buffer, found by range: sorted by start within classes of similar length.
 
-    __slots__ = ("reads", "rows", "sets", "starts", "writes")
+    An entry of the class ``c`` is shorter than ``1 << c``, so only those that start less than that before a range can
+    meet it: a look-up costs a bisection a class and its hits, even where 10,000 ranges of one buffer are live.
+    """
+
+    __slots__ = ("classes",)
 
     def __init__(self) -> None:
-        self.starts: list[int] = []
-        self.writes: list[_Entry[D]] = []
-        self.rows: list[_Entry[D]] = []
-        self.reads: dict[Hashable, list[_Entry[D]]] = {}
+        self.classes: dict[int, tuple[list[int], list[_Entry[D]]]] = {}
+
+    def add(self, entry: _Entry[D]) -> None:
+        region = entry.region
+        size = (region.stop - region.start).bit_length()
+        found = self.classes.get(size)
+        if found is None:
+            self.classes[size] = ([region.start], [entry])
+        else:
+            starts, entries = found
+            place = bisect_right(starts, region.start)
+            starts.insert(place, region.start)
+            entries.insert(place, entry)
+
+    def remove(self, entry: _Entry[D]) -> None:
+        region = entry.region
+        size = (region.stop - region.start).bit_length()
+        starts, entries = self.classes[size]
+        if len(entries) == 1:
+            del self.classes[size]
+        else:
+            place = entries.index(entry, bisect_left(starts, region.start))
+            del starts[place], entries[place]
+
+    def overlapping(self, region: Region) -> list[_Entry[D]]:
+        found: list[_Entry[D]] = []
+        for size, (starts, entries) in self.classes.items():
+            first = bisect_right(starts, region.start - (1 << size))
+            for entry in entries[first : bisect_left(starts, region.stop, first)]:
+                if overlap(entry.region, region):
+                    found.append(entry)
+        return found
+
+
+class _Track(Generic[D]):
+    """All entries of one buffer: its last writers, its readers since (also by stream), and the read sets it is in."""
+
+    __slots__ = ("reads", "reads_by_stream", "sets", "writes")
+
+    def __init__(self) -> None:
+        self.writes: _Index[D] = _Index()
+        self.reads: _Index[D] = _Index()
+        self.reads_by_stream: dict[Hashable, list[_Entry[D]]] = {}
         self.sets: dict[ReadSet[D], None] = {}
 
     def is_empty(self) -> bool:
-        return not (self.writes or self.rows or self.reads or self.sets)
+        return not (self.writes.classes or self.reads_by_stream or self.sets)
 
-    def span(self, region: Region) -> tuple[int, int]:
-        """Indices of the contiguous writes that the extent of ``region`` meets."""
-        first = bisect_right(self.starts, region.start)
-        if first and self.writes[first - 1].region.stop > region.start:
-            first -= 1
-        return first, bisect_left(self.starts, region.stop, first)
+    def add(self, entry: _Entry[D]) -> None:
+        if entry.writes:
+            self.writes.add(entry)
+        else:
+            self.reads.add(entry)
+            self.reads_by_stream.setdefault(entry.stream, []).append(entry)
 
-    def writers(self, region: Region) -> list[_Entry[D]]:
-        first, stop = self.span(region)
-        found = self.writes[first:stop]
-        if region.block:
-            found = [entry for entry in found if overlap(entry.region, region)]
-        return found + [entry for entry in self.rows if overlap(entry.region, region)]
-
-    def readers(self, region: Region) -> list[_Entry[D]]:
-        return [entry for entries in self.reads.values() for entry in entries if overlap(entry.region, region)]
+    def remove(self, entry: _Entry[D]) -> None:
+        if entry.writes:
+            self.writes.remove(entry)
+        else:
+            self.reads.remove(entry)
+            mine = self.reads_by_stream[entry.stream]
+            if len(mine) == 1:
+                del self.reads_by_stream[entry.stream]
+            else:
+                mine.remove(entry)
 
     def entries(self) -> list[_Entry[D]]:
-        return [*self.writes, *self.rows, *(entry for entries in self.reads.values() for entry in entries)]
+        groups = [*self.writes.classes.values(), *self.reads.classes.values()]
+        return [entry for _, entries in groups for entry in entries]
 
 
 class DepsTracker(Generic[D]):
@@ -212,13 +262,13 @@ class DepsTracker(Generic[D]):
         sets: dict[ReadSet[D], None] = {}
         for region in reads:
             track = self._tracks.get(region.key)
-            if track is not None and region.start < region.stop:
-                raw += track.writers(region)
+            if track is not None:
+                raw += track.writes.overlapping(region)
         for region in writes:
             track = self._tracks.get(region.key)
-            if track is not None and region.start < region.stop:
-                waw += track.writers(region)
-                war += track.readers(region)
+            if track is not None:
+                waw += track.writes.overlapping(region)
+                war += track.reads.overlapping(region)
                 for read_set in track.sets:
                     if read_set._readings and read_set not in sets and read_set._touches(region):
                         sets[read_set] = None
@@ -231,14 +281,15 @@ class DepsTracker(Generic[D]):
         for region in reads:
             if region.start < region.stop:
                 track = self._track(region.key)
-                mine = self._cut(track.reads.get(stream, ()), region)
-                mine.append(self._remember(_Entry(region, dep, stream, self._position, False)))
-                track.reads[stream] = mine
+                older = track.reads_by_stream.get(stream)
+                if older is not None:
+                    self._cut(track, [*older], region)
+                self._add(track, _Entry(region, dep, stream, self._position, False))
         for region in writes:
             if region.start < region.stop:
                 track = self._track(region.key)
                 self._cut_out(track, region)
-                self._add_write(track, _Entry(region, dep, stream, self._position, True))
+                self._add(track, _Entry(region, dep, stream, self._position, True))
 
     # --- read sets --------------------------------------------------------------------------------------------------
 
@@ -250,7 +301,7 @@ class DepsTracker(Generic[D]):
                 read_set._members.setdefault(region.key, []).append(region)
                 track = self._track(region.key)
                 track.sets[read_set] = None
-                for entry in track.writers(region):
+                for entry in track.writes.overlapping(region):
                     self._make_pending(entry, read_set)
         return read_set
 
@@ -272,7 +323,8 @@ class DepsTracker(Generic[D]):
             self._unremember(older)
         entry = _Entry(_NOWHERE, dep, stream, self._position, False)
         entry.reading_of = read_set
-        read_set._readings[stream] = self._remember(entry)
+        read_set._readings[stream] = entry
+        self._remember(entry)
 
     def drop_read_set(self, read_set: ReadSet[D]) -> None:
         """Give the set up. Readings that were recorded through it count until they are released."""
@@ -309,6 +361,11 @@ class DepsTracker(Generic[D]):
             for read_set in track.sets:
                 del read_set._members[key]
 
+    @property
+    def tracked(self) -> KeysView[int]:
+        """The buffers that ``is_tracked`` answers for: a live view."""
+        return self._tracks.keys()
+
     def is_tracked(self, key: int) -> bool:
         """False when no access to buffer ``key`` is remembered and no read set holds a part of it."""
         return key in self._tracks
@@ -330,16 +387,20 @@ class DepsTracker(Generic[D]):
         if track.is_empty():
             del self._tracks[key]
 
-    def _remember(self, entry: _Entry[D]) -> _Entry[D]:
-        self._by_stream.setdefault(entry.stream, {})[entry] = None
-        return entry
+    def _remember(self, entry: _Entry[D]) -> None:
+        mine = self._by_stream.get(entry.stream)
+        if mine is None:
+            self._by_stream[entry.stream] = {entry: None}
+        else:
+            mine[entry] = None
 
     def _unremember(self, entry: _Entry[D]) -> None:
         """Take an entry out of the index by stream and out of read sets; the caller takes it out of its track."""
         mine = self._by_stream[entry.stream]
-        del mine[entry]
-        if not mine:
+        if len(mine) == 1:
             del self._by_stream[entry.stream]
+        else:
+            del mine[entry]
         self._no_longer_pending(entry)
 
     def _unlink(self, entry: _Entry[D]) -> None:
@@ -349,20 +410,11 @@ class DepsTracker(Generic[D]):
             del read_set._readings[entry.stream]
             if read_set._dropped:
                 self._retire_dropped(read_set)
-            return
-        key = entry.region.key
-        track = self._tracks.get(key)
-        if track is None:  # its last entries went with another entry of the same stream
-            return
-        if not entry.writes:
-            track.reads.pop(entry.stream, None)
-        elif entry.region.block:
-            track.rows.remove(entry)
         else:
-            index = bisect_left(track.starts, entry.region.start)
-            del track.starts[index], track.writes[index]
-        self._no_longer_pending(entry)
-        self._drop_track_if_empty(key, track)
+            track = self._tracks[entry.region.key]
+            track.remove(entry)
+            self._no_longer_pending(entry)
+            self._drop_track_if_empty(entry.region.key, track)
 
     def _no_longer_pending(self, entry: _Entry[D]) -> None:
         if entry.pending_in is not None:
@@ -388,46 +440,25 @@ class DepsTracker(Generic[D]):
             self._drop_track_if_empty(key, track)
         read_set._members.clear()
 
-    def _add_write(self, track: _Track[D], entry: _Entry[D]) -> None:
+    def _add(self, track: _Track[D], entry: _Entry[D]) -> None:
         self._remember(entry)
-        if entry.region.block:
-            track.rows.append(entry)
-        else:
-            index = bisect_left(track.starts, entry.region.start)
-            track.starts.insert(index, entry.region.start)
-            track.writes.insert(index, entry)
-        for read_set in track.sets:
-            if not read_set._dropped and read_set._touches(entry.region):
-                self._make_pending(entry, read_set)
+        track.add(entry)
+        if entry.writes:
+            for read_set in track.sets:
+                if not read_set._dropped and read_set._touches(entry.region):
+                    self._make_pending(entry, read_set)
 
     def _cut_out(self, track: _Track[D], region: Region) -> None:
-        """Cut ``region`` out of everything in ``track``."""
-        for stream, entries in list(track.reads.items()):
-            rest = self._cut(entries, region)
-            if rest:
-                track.reads[stream] = rest
-            else:
-                del track.reads[stream]
-        if track.rows:
-            track.rows = self._cut(track.rows, region)
-        if not region.block:
-            first, stop = track.span(region)
-            hit = track.writes[first:stop]
-            del track.writes[first:stop], track.starts[first:stop]
-            for entry in hit:
-                self._unremember(entry)
-                for rest_region in _without(entry.region, region) or ():
-                    self._add_write(track, _Entry(rest_region, entry.dep, entry.stream, entry.position, True))
+        """Cut ``region`` out of every entry of ``track``."""
+        self._cut(track, track.reads.overlapping(region), region)
+        self._cut(track, track.writes.overlapping(region), region)
 
-    def _cut(self, entries: Sequence[_Entry[D]], region: Region) -> list[_Entry[D]]:
-        """``entries`` without ``region``: reads, whose rests are remembered anew, or rows, which go whole or stay."""
-        kept: list[_Entry[D]] = []
+    def _cut(self, track: _Track[D], entries: Iterable[_Entry[D]], region: Region) -> None:
+        """Replace each of ``entries`` by what is left of it outside ``region``."""
         for entry in entries:
-            rest = _without(entry.region, region)
-            if rest is None:
-                kept.append(entry)
-                continue
-            self._unremember(entry)
-            for piece in rest:
-                kept.append(self._remember(_Entry(piece, entry.dep, entry.stream, entry.position, entry.writes)))
-        return kept
+            rest = without(entry.region, region)
+            if rest is not None:
+                self._unremember(entry)
+                track.remove(entry)
+                for piece in rest:
+                    self._add(track, _Entry(piece, entry.dep, entry.stream, entry.position, entry.writes))
