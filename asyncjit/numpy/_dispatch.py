@@ -1,0 +1,227 @@
+"""From a name and operands to a call in a sink: the one seam between arrays and whoever runs or records them.
+
+Law: rules are asked of ``ops``, values are never touched. Results of the rules are cached by the layouts of the
+operands, so a repeated operation costs one dictionary lookup besides its sink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from asyncjit.errors import DeviceError, InternalError
+from asyncjit.ir import Access, Cost, Kernel
+from asyncjit.numpy._handle import ArraySpec, DType, Handle, StorageLike, array_spec, c_strides
+from asyncjit.ops import DTYPES, REGISTRY, Op, Spec
+
+__all__ = [
+    "Prepared",
+    "Sink",
+    "apply",
+    "bounded_put",
+    "create",
+    "current_sink",
+    "dtype_of",
+    "recording",
+    "run",
+    "set_eager_sink",
+]
+
+A = TypeVar("A", bound=Handle)
+
+
+class Sink(Protocol):
+    """Takes calls: an engine that runs them at once in ticket order, or a recorder."""
+
+    @property
+    def device(self) -> str: ...
+
+    def new(self, shape: tuple[int, ...], dtype: DType) -> StorageLike:
+        """Storage for a C-contiguous array, uninitialised."""
+        ...
+
+    def emit(self, kernel: Kernel, operands: Sequence[tuple[StorageLike, int, ArraySpec]], cost: Cost) -> None:
+        """Take one call on ``(storage, byte offset, layout)``, inputs first, outputs last.
+
+        Refuses storages that it cannot reach (of another engine, of a capture that has ended).
+        """
+        ...
+
+    def constant(self, host: np.ndarray) -> StorageLike:
+        """Storage that holds a copy of C-contiguous host data."""
+        ...
+
+
+#: The recorder of this task and thread, while one captures.
+recording: ContextVar[Sink | None] = ContextVar("asyncjit.recording", default=None)
+
+_eager_sink: Callable[[], Sink] | None = None
+
+
+def set_eager_sink(factory: Callable[[], Sink]) -> Callable[[], Sink] | None:
+    """Have ``factory`` say where operations outside a capture go; gives the factory before."""
+    global _eager_sink
+    before = _eager_sink
+    _eager_sink = factory
+    return before
+
+
+def current_sink() -> Sink:
+    """The recorder of this task and thread if one captures, else the eager sink."""
+    recorder = recording.get()
+    if recorder is not None:
+        return recorder
+    if _eager_sink is None:
+        raise InternalError("no eager sink was set before the first operation; import asyncjit, not its parts")
+    return _eager_sink()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An operation on given layouts, with all rules applied. ``casts``: dtype to which weak inputs go first."""
+
+    kernel: Kernel
+    outputs: tuple[ArraySpec, ...]
+    cost: Cost
+    casts: tuple[DType | None, ...] = ()
+
+
+# Cleared when full: a server that sees endless new shapes stays flat, and the next call of each refills its entry.
+CACHE_ENTRIES_MAX = 8192
+_prepared: dict[Hashable, Prepared] = {}
+
+
+def bounded_put(cache: dict[Hashable, Prepared], key: Hashable, value: Prepared) -> None:
+    if len(cache) >= CACHE_ENTRIES_MAX:
+        cache.clear()
+    cache[key] = value
+
+
+def dtype_of(value: object) -> DType:
+    """A dtype that arrays may have, from anything NumPy takes for one; byte order becomes native.
+
+    Raises:
+        TypeError: objects, text, dates and extended precision have no place on a device.
+    """
+    dtype = np.dtype(value)  # type: ignore[call-overload]
+    known = DTYPES.get(dtype.name)
+    if known is None:
+        raise TypeError(f"dtype {dtype} is not supported; convert to one of {', '.join(DTYPES)}")
+    return known
+
+
+def run(prepared: Prepared, inputs: Sequence[A], cls: type[A], out: A | None = None) -> Any:
+    """Emit a prepared operation; gives ``out``, the new array, or a tuple of new arrays."""
+    sink = current_sink()
+    operands = [(array._storage, array._offset, array._spec) for array in inputs]
+    if out is not None:
+        operands.append((out._storage, out._offset, out._spec))
+        sink.emit(prepared.kernel, operands, prepared.cost)
+        return out
+    results = []
+    for spec in prepared.outputs:
+        if spec.device != sink.device:
+            raise DeviceError(
+                f"{prepared.kernel.name} has operands on {spec.device!r}, but new arrays are made on {sink.device!r}",
+                expected=sink.device,
+                given=spec.device,
+            )
+        storage = sink.new(spec.shape, spec.dtype)
+        results.append(cls._of(storage, 0, spec))
+        operands.append((storage, 0, spec))
+    sink.emit(prepared.kernel, operands, prepared.cost)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def apply(name: str, inputs: Sequence[A], params: tuple[Hashable, ...] = (), *, out: A | None = None) -> A:
+    """Do operation ``name`` on arrays: a new array, or ``out`` after writing into it.
+
+    ``params`` are those of the operation's entry in ``ops``. Weak inputs count as float64 or complex128 here.
+
+    Raises:
+        TypeError, ValueError: the operation is not defined for these operands.
+        DeviceError: operands are on different devices.
+    """
+    key = (name, params, None if out is None else out._spec, *[array._spec for array in inputs])
+    prepared = _prepared.get(key)
+    if prepared is None:
+        specs = [array._spec for array in inputs]
+        prepared = prepare(REGISTRY[name], specs, params, None if out is None else out._spec)
+        bounded_put(_prepared, key, prepared)
+    result: A = run(prepared, inputs, type(inputs[0]), out)
+    return result
+
+
+def create(cls: type[A], name: str, params: tuple[Hashable, ...]) -> A:
+    """Do an operation that has no inputs on the device of the current sink."""
+    device = current_sink().device
+    key = (name, params, device)
+    prepared = _prepared.get(key)
+    if prepared is None:
+        prepared = prepare(REGISTRY[name], (), params, None, device=device)
+        bounded_put(_prepared, key, prepared)
+    result: A = run(prepared, (), cls)
+    return result
+
+
+def prepare(
+    op: Op,
+    inputs: Sequence[ArraySpec],
+    params: tuple[Hashable, ...],
+    out: ArraySpec | None,
+    *,
+    weak: bool = False,
+    device: str | None = None,
+) -> Prepared:
+    """Apply the rules of ``op`` once. ``weak`` marks the results as adapting, like the numbers they come from."""
+    devices = {spec.device for spec in inputs} | ({out.device} if out is not None else set())
+    if len(devices) > 1:
+        raise DeviceError(
+            f"{op.name} has operands on {' and '.join(sorted(devices))}; operands of one operation stand on one device",
+            given=tuple(sorted(devices)),
+        )
+    specs = tuple(Spec(spec.shape, spec.dtype) for spec in inputs)
+    results = op.infer(specs, params)
+    writes: tuple[Access, ...] = (Access.WRITE,) * len(results)
+    if out is not None:
+        _check_out(op, results, out)
+        results = (Spec(out.shape, out.dtype),)
+        writes = (Access.READ_WRITE if op.reads_output else Access.WRITE,)
+    where = device if device is not None else devices.pop()
+    outputs = tuple(
+        array_spec(spec.shape, c_strides(spec.shape, spec.dtype.itemsize), spec.dtype, weak, where) for spec in results
+    )
+    kernel = Kernel(op.name, (Access.READ,) * len(inputs) + writes, params)
+    return Prepared(kernel, outputs, op.cost(specs, results, params))
+
+
+def _check_out(op: Op, results: tuple[Spec, ...], out: ArraySpec) -> None:
+    """Whether the results may go into an array that exists, by NumPy's rules for assignment and in-place operators."""
+    if any(stride == 0 and extent > 1 for stride, extent in zip(out.strides, out.shape, strict=True)):
+        raise ValueError(
+            f"{op.name} cannot write into a broadcast array of shape {out.shape} and strides {out.strides}: "
+            "several of its elements are one; copy it first"
+        )
+    (result,) = results
+    if op.assigns:
+        lead = len(result.shape) - len(out.shape)
+        # As in NumPy's assignment, leading axes of extent 1 beyond those of the target do not count.
+        shape = result.shape[lead:] if lead > 0 and set(result.shape[:lead]) == {1} else result.shape
+        fits = len(shape) <= len(out.shape) and all(
+            given in (1, wanted) for given, wanted in zip(reversed(shape), reversed(out.shape), strict=False)
+        )
+    else:
+        fits = result.shape == out.shape
+        if not np.can_cast(result.dtype, out.dtype, "same_kind"):
+            raise TypeError(
+                f"{op.name} gives {result.dtype}, which an array of {out.dtype} cannot take in place; "
+                "use astype on the operand, or a new array for the result"
+            )
+    if not fits:
+        raise ValueError(
+            f"{op.name} gives shape {result.shape}, which an array of shape {out.shape} cannot take in place"
+        )
