@@ -1,23 +1,22 @@
-"""The life of one replay, as data: its states, what can happen to it, and the table that says what follows.
+"""The life of one replay, as data: what can happen to it, what follows, and the table that says so.
 
-Law: only types and the table; the decisions are in ``scheduler``. Imports ``deps`` and below.
+Law: only types and the table; the decisions are in ``scheduler``. Imports ``records`` and below.
 
-A **run** is the scheduler's record of one replay. A **stimulus** is what the scheduler is told, a **command** is what it
+A **run** is the scheduler's record of one replay. A **stimulus** is what the scheduler is told, a **command** what it
 asks for. Some stimuli come from outside (a call, a completion, a cancelled wait), others the scheduler derives itself
 (room was found, a dependency failed, a removal was decided); both stand in ``TRANSITIONS``, which is the whole law.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
-from asyncjit.deps import ReadSet, Region
+from asyncjit.records import FINISHED, STARTED, Footprint, GroupState, Run, State, Touch, gate_fronts
 
 __all__ = [
     "FINISHED",
+    "STARTED",
     "TRANSITIONS",
     "Admitted",
     "Arrive",
@@ -50,142 +49,8 @@ __all__ = [
     "Touch",
     "WaitCancelled",
     "WaitStarted",
+    "gate_fronts",
 ]
-
-
-class State(enum.Enum):
-    """Where a replay stands. The last three are final."""
-
-    AWAITING_CAPTURE = "awaiting capture"
-    CAPTURING = "capturing"
-    QUEUED = "queued"
-    RUNNING = "running"
-    ABANDONED = "abandoned"
-    DOOMED = "doomed"
-    DONE = "done"
-    FAILED = "failed"
-    DROPPED = "dropped"
-
-    # Identity, in C: the table is consulted several times a replay, and Enum's own hash is Python code.
-    __hash__ = object.__hash__
-
-
-FINISHED = frozenset({State.DONE, State.FAILED, State.DROPPED})
-
-
-class Touch(NamedTuple):
-    """Bytes of a slot that a plan touches: ``Region`` without its buffer, relative to the slot, and the segment."""
-
-    slot: int
-    start: int
-    stop: int
-    block: int
-    stride: int
-
-
-@dataclass(slots=True, eq=False)
-class Footprint:
-    """What a plan touches outside its frame, by the first segment that does so; outputs are not listed.
-
-    ``groups`` holds (segment, reads, writes) in ascending order of segment. ``read_set`` stands for all state that is
-    only read, whatever their number.
-    """
-
-    groups: tuple[tuple[int, tuple[Touch, ...], tuple[Touch, ...]], ...] = ()
-    read_set: ReadSet | None = None
-    read_set_segment: int = 0
-
-    @property
-    def is_pure(self) -> bool:
-        """Nothing but outputs is written."""
-        return not any(writes for _, _, writes in self.groups)
-
-
-class GroupState:
-    """What replays of one function share: room and its order.
-
-    ``in_flight_max`` is None where room is not limited. ``exempt`` groups do not count towards the queue limit.
-    """
-
-    __slots__ = ("exempt", "in_flight_max", "name", "on_cancel", "ready", "running")
-
-    def __init__(
-        self, name: str, *, in_flight_max: int | None = 4, on_cancel: str = "shield", exempt: bool = False
-    ) -> None:
-        self.name = name
-        self.in_flight_max = in_flight_max
-        self.on_cancel = on_cancel
-        self.exempt = exempt
-        self.running = 0
-        #: Heap of the tickets of runs that wait for room only.
-        self.ready: list[int] = []
-
-    @property
-    def has_room(self) -> bool:
-        return self.in_flight_max is None or self.running < self.in_flight_max
-
-
-class Run:
-    """One replay as the scheduler knows it. Only the scheduler writes here; ``context`` is the engine's."""
-
-    __slots__ = (
-        "blockers",
-        "cancelled",
-        "context",
-        "device",
-        "error",
-        "footprint",
-        "group",
-        "keys",
-        "needs",
-        "outputs",
-        "predecessors",
-        "recorded",
-        "shifts",
-        "signature",
-        "state",
-        "successors",
-        "ticket",
-        "waiters",
-    )
-
-    def __init__(self, group: GroupState, context: Any = None) -> None:
-        self.group = group
-        self.context = context
-        self.ticket = 0
-        self.state = State.QUEUED
-        self.signature: Hashable = None
-        self.device = ""
-        self.footprint: Footprint | None = None
-        #: Buffer and base offset bound to each slot, and the buffers of the outputs.
-        self.keys: Sequence[int] = ()
-        self.shifts: Sequence[int] = ()
-        self.outputs: Sequence[int] = ()
-        #: Unfinished runs that must come first, with the segment that has to wait for them.
-        self.predecessors: dict[Run, int] = {}
-        #: Those of them that this one reads from.
-        self.needs: set[Run] = set()
-        self.successors: list[Run] = []
-        #: Predecessors that keep it from being admitted.
-        self.blockers = 0
-        self.waiters = 0
-        self.cancelled = False
-        #: Its accesses stand in the tracker.
-        self.recorded = False
-        self.error: BaseException | None = None
-
-    def bind(self, device: str, footprint: Footprint, keys: Sequence[int], shifts: Sequence[int]) -> None:
-        self.device, self.footprint, self.keys, self.shifts = device, footprint, keys, shifts
-
-    def regions(self, touches: Sequence[Touch]) -> list[Region]:
-        keys, shifts = self.keys, self.shifts
-        return [
-            Region(keys[slot], shifts[slot] + start, shifts[slot] + stop, block, stride)
-            for slot, start, stop, block, stride in touches
-        ]
-
-    def __repr__(self) -> str:
-        return f"<run {self.ticket} of {self.group.name!r}: {self.state.value}>"
 
 
 class Stimulus:
@@ -204,7 +69,10 @@ class Arrive(Stimulus):
 
 @dataclass(slots=True, eq=False)
 class Submit(Stimulus):
-    """A call with a known footprint takes its ticket. ``inline``: it may run at once, on the calling thread."""
+    """A call with a known footprint takes its ticket. ``inline``: it may run at once, on the calling thread.
+
+    ``memory_bytes`` are in use before it, ``new_bytes`` come with it.
+    """
 
     run: Run
     inline: bool = False
@@ -299,14 +167,14 @@ class DeviceLost(Stimulus):
 
 @dataclass(slots=True, eq=False)
 class BufferFreed(Stimulus):
-    """Nobody can reach the buffer any more."""
+    """Nobody can reach the buffer any more; all runs that are bound to it are resolved."""
 
     key: int
 
 
 @dataclass(slots=True, eq=False)
 class Close(Stimulus):
-    """No more calls; what was taken is finished. ``error(run)`` is given to calls that come later."""
+    """No more calls: those that come later are rejected. What was taken is finished."""
 
 
 @dataclass(slots=True, eq=False)
@@ -329,7 +197,10 @@ class BeginCapture(Command):
 
 @dataclass(slots=True, eq=False)
 class Start(Command):
-    """Give the run to its device. ``gates``: segment -> runs whose fences it has to wait for. ``inline``: run it now."""
+    """Give the run to its device. ``gates``: segment -> runs whose fences it has to wait for.
+
+    ``inline``: run it now, on this thread; the next stimulus is its RunDone or RunFailed.
+    """
 
     run: Run
     gates: Mapping[int, Sequence[Run]] = field(default_factory=dict)
@@ -345,7 +216,7 @@ class Skip(Command):
 
 @dataclass(slots=True, eq=False)
 class Resolve(Command):
-    """The outcome is settled: wake all waiters."""
+    """The outcome is settled: wake all waiters. A run that was never started gives its bindings back here."""
 
     run: Run
 
@@ -376,7 +247,6 @@ TRANSITIONS: Mapping[State, Mapping[type[Stimulus], State]] = {
     State.AWAITING_CAPTURE: {
         CaptureTurn: State.CAPTURING,
         Removed: State.DROPPED,
-        DeviceLost: State.FAILED,
         CloseDeadline: State.FAILED,
     },
     State.CAPTURING: {

@@ -1,0 +1,285 @@
+"""The ledger: which runs touch which bytes, who must therefore come first, and which bytes hold nothing.
+
+Law: bookkeeping across replays. It starts nothing, fails nothing and knows no limits; the scheduler asks and decides.
+Imports ``runs`` and below.
+
+Theory. Accesses of unfinished runs stand in a hazard tracker, entered in ticket order, so that a lookup names the runs
+that must come first. A write hides what it overwrites: whoever comes later follows the writer, and the writer follows
+what it hid. That holds as long as a run ends after its predecessors. A run that ends before them (removed, or failed
+without having run) would take the chain with it: then the rest is entered anew, in ticket order (``relink``).
+
+A failed run leaves **stains** on all that it writes, whether or not that was written. They are not in the tracker, for
+they neither wait nor hide anything; each has the ticket of its run. What a run would see of a stain is decided by
+tickets alone: it is of a lower ticket, and no unfinished run in between overwrites it. A run with a higher ticket that
+overwrites it and is done takes it away for good; one that is removed never hid it.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from asyncjit.deps import DepsTracker, Region, overlap, without
+from asyncjit.runs import FINISHED, Run, State
+
+__all__ = ["Check", "Ledger", "Stains"]
+
+#: Called with what must hold and what to say where it does not.
+Check = Callable[[bool, str], None]
+
+
+class Stains:
+    """Bytes that hold nothing, by buffer, each with the failed run that should have written them, in ticket order."""
+
+    __slots__ = ("by_key",)
+
+    def __init__(self) -> None:
+        self.by_key: dict[int, list[tuple[Run, Region]]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_key.values()))
+
+    def add(self, run: Run, regions: Iterable[Region], live: Collection[int]) -> None:
+        """Stain ``regions``. An older stain beneath goes, unless a run of ``live`` could still tell the two apart.
+
+        So a function that fails at every call leaves one stain on its state, not one a call.
+        """
+        for region in regions:
+            if region.start == region.stop:
+                continue
+            stains = self.by_key.setdefault(region.key, [])
+            if stains:
+                stains[:] = [
+                    (other, old)
+                    for other, old in stains
+                    if without(old, region) != () or not _are_neighbours(other.ticket, run.ticket, live)
+                ]
+            insort(stains, (run, region), key=lambda stain: stain[0].ticket)
+
+    def heal(self, run: Run, regions: Iterable[Region]) -> None:
+        """``run`` is done: what it wrote over is clean, but for stains of runs that come after it."""
+        for region in regions:
+            stains = self.by_key.get(region.key)
+            if stains is None:
+                continue
+            left = [
+                (other, piece)
+                for other, old in stains
+                for piece in (_rest(old, region) if other.ticket < run.ticket else (old,))
+            ]
+            if left:
+                self.by_key[region.key] = left
+            else:
+                del self.by_key[region.key]
+
+    def source(self, run: Run, regions: Iterable[Region]) -> Run | None:
+        """The failed run whose stain ``run`` would read in ``regions``, or None. ``run.needs`` are up to date."""
+        for region in regions:
+            for other, stain in reversed(self.by_key.get(region.key, ())):
+                if other.ticket < run.ticket and overlap(stain, region):
+                    covers = [needed for needed in run.needs if needed.ticket > other.ticket]
+                    if any(overlap(piece, region) for piece in _uncovered(stain, covers)):
+                        return other
+        return None
+
+
+def _are_neighbours(lower: int, upper: int, live: Collection[int]) -> bool:
+    """Whether ``lower`` is the lower ticket, and no live one stands between the two."""
+    if upper - lower <= len(live):
+        return lower < upper and not any(ticket in live for ticket in range(lower + 1, upper))
+    return not any(lower < ticket < upper for ticket in live)
+
+
+def _rest(old: Region, new: Region) -> tuple[Region, ...]:
+    rest = without(old, new)
+    return (old,) if rest is None else rest
+
+
+def _uncovered(stain: Region, writers: Iterable[Run]) -> list[Region]:
+    """What ``writers`` leave of ``stain``. A row of blocks is covered as a whole or not at all."""
+    pieces = [stain]
+    for writer in writers:
+        for cover in writer.writes():
+            if cover.key == stain.key:
+                pieces = [rest for piece in pieces for rest in _rest(piece, cover)]
+    return pieces
+
+
+class Ledger:
+    """Accesses and stains of all runs. ``live`` holds the unfinished runs in ticket order, recorded yet or not."""
+
+    __slots__ = ("is_stale", "live", "stains", "tracker")
+
+    def __init__(self) -> None:
+        self.tracker: DepsTracker[Run] = DepsTracker()
+        self.stains = Stains()
+        self.live: dict[int, Run] = {}
+        #: Links are out of date: a run ended before its predecessors. Nothing may be looked up before ``relink``.
+        self.is_stale = False
+
+    def is_untouched(self, run: Run) -> bool:
+        """Nothing is known of any buffer of the run, so that it need not look: the usual case of a small replay."""
+        if not self.tracker.tracked.isdisjoint(run.keys):
+            return False
+        footprint = run.footprint
+        assert footprint is not None
+        read_set = footprint.read_set
+        if read_set is not None and self.tracker.read_set_hazards(read_set):
+            return False
+        stained = self.stains.by_key
+        return not stained or (
+            stained.keys().isdisjoint(run.keys) and (read_set is None or not stained.keys() & read_set.members.keys())
+        )
+
+    def look(self, run: Run) -> Run | None:
+        """Link the run to the unfinished runs that must come first, as seen from its ticket.
+
+        Returns a failed run that it would read from, or None.
+        """
+        footprint, tracker = run.footprint, self.tracker
+        assert footprint is not None
+        found, needs = run.predecessors, run.needs
+        if footprint.read_set is not None:
+            needs.update(tracker.read_set_hazards(footprint.read_set))
+            found.update(dict.fromkeys(needs, footprint.read_set_segment))
+        for segment, reads, writes in footprint.groups:
+            hazards = tracker.hazards(run.regions(reads), run.regions(writes))
+            needs.update(hazards.raw)
+            for other in (*hazards.raw, *hazards.war, *hazards.waw):
+                if found.get(other, segment) >= segment:
+                    found[other] = segment
+        for other in found:
+            other.successors.append(run)
+        return self.stain_source(run) if self.stains.by_key else None
+
+    def stain_source(self, run: Run) -> Run | None:
+        """The failed run that ``run``, whose links are up to date, would read from, or None."""
+        footprint = run.footprint
+        assert footprint is not None
+        regions = run.reads()
+        if footprint.read_set is not None:
+            members = footprint.read_set.members
+            regions += [region for key in self.stains.by_key.keys() & members.keys() for region in members[key]]
+        return self.stains.source(run, regions)
+
+    def record(self, run: Run) -> None:
+        """Enter the run's accesses. Runs are recorded in ticket order."""
+        footprint = run.footprint
+        assert footprint is not None
+        if footprint.read_set is not None:
+            self.tracker.record_read_set(footprint.read_set, run, run.ticket)
+        self.tracker.record(run.reads(), run.writes(), run, run.ticket)
+        run.recorded = True
+
+    def release(self, run: Run) -> None:
+        """The run is done, and so are all that came before it."""
+        if run.recorded:
+            self.tracker.release(run.ticket)
+            del self.live[run.ticket]
+        if self.stains.by_key:
+            self.stains.heal(run, run.writes())
+
+    def withdraw(self, run: Run) -> None:
+        """Take out a run that did not do what it was to do; what it hid of others shows again after ``relink``.
+
+        Outputs are new, so recording them hid nothing: work that writes nothing else costs no relinking.
+        """
+        self.live.pop(run.ticket, None)
+        if run.recorded:
+            assert run.footprint is not None
+            self.tracker.release(run.ticket)
+            run.recorded = False
+            if run.predecessors and not run.footprint.is_pure:
+                self.is_stale = True
+        self.unlink(run)
+
+    def unlink(self, run: Run) -> None:
+        """Let the run wait for nobody."""
+        for other in run.predecessors:
+            other.successors.remove(run)
+        run.predecessors.clear()
+        run.needs.clear()
+        run.blockers = 0
+
+    def stain(self, run: Run, regions: Iterable[Region]) -> None:
+        self.stains.add(run, regions, self.live)
+
+    def relink(self) -> Iterator[tuple[Run, Run]]:
+        """Enter all recorded runs anew, in ticket order: O(live). Exhaust it before anything else is looked up.
+
+        Yields each queued run that turns out to read from a failed one, with that one; the caller fails it, and thereby
+        stains what it writes, before the next is looked at. Whether runs may start has to be asked anew of all.
+
+        Runs that have started find the predecessors that they had: they hold gates for all that they conflict with, and
+        what ended too early had not started, so it conflicts with none of them.
+        """
+        self.is_stale = False
+        runs = [run for run in self.live.values() if run.recorded]
+        for run in runs:
+            self.tracker.release(run.ticket)
+            run.recorded = False
+            run.predecessors.clear()
+            run.needs.clear()
+            run.successors.clear()
+            run.blockers = 0
+        for run in runs:
+            source = self.look(run)
+            if source is not None and run.state is State.QUEUED:
+                yield run, source
+            else:
+                self.record(run)
+
+    def forget(self, key: int) -> None:
+        """The buffer is gone."""
+        self.tracker.forget(key)
+        self.stains.by_key.pop(key, None)
+
+    def verify(self, check: Check) -> None:
+        """Check order and links of the live runs: every two that conflict are ordered, by themselves or through others.
+
+        Compares all pairs, so it is for tests and for reports of an internal error.
+        """
+        live = list(self.live.values())
+        check([run.ticket for run in live] == sorted(self.live), "live runs are not in ticket order")
+        check(not self.is_stale, "links are out of date")
+        ancestors: dict[Run, set[Run]] = {}
+        for run in live:
+            check(run.needs <= run.predecessors.keys(), f"{run} needs a run that is not its predecessor")
+            ancestors[run] = set()
+            for other in run.predecessors:
+                check(other.ticket < run.ticket, f"{run} waits for the later {other}")
+                check(run in other.successors, f"{other} does not know its successor {run}")
+                check(other.state not in FINISHED, f"{run} still waits for {other}")
+                ancestors[run] |= {other, *ancestors.get(other, ())}
+        recorded = [run for run in live if run.recorded]
+        for index, run in enumerate(recorded):
+            for other in recorded[:index]:
+                segment = _first_conflict(other, run)
+                ways = (way for way, at in run.predecessors.items() if segment is not None and at <= segment)
+                ordered = any(way is other or other in ancestors[way] for way in ways)
+                check(segment is None or ordered, f"{run} does not wait for {other}")
+
+
+def _first_conflict(earlier: Run, later: Run) -> int | None:
+    """The first segment of ``later`` that touches bytes in conflict with ``earlier``."""
+    assert earlier.footprint is not None
+    assert later.footprint is not None
+    reads, writes = earlier.reads(), earlier.writes()
+    if earlier.footprint.read_set is not None:
+        reads += [region for regions in earlier.footprint.read_set.members.values() for region in regions]
+    accesses = [
+        (segment, later.regions(read), later.regions(written)) for segment, read, written in later.footprint.groups
+    ]
+    if later.footprint.read_set is not None:
+        members = [region for regions in later.footprint.read_set.members.values() for region in regions]
+        accesses.append((later.footprint.read_set_segment, members, []))
+    found = [
+        segment
+        for segment, read, written in accesses
+        if _any_overlap(writes, read) or _any_overlap(writes, written) or _any_overlap(reads, written)
+    ]
+    return min(found, default=None)
+
+
+def _any_overlap(some: Sequence[Region], others: Sequence[Region]) -> bool:
+    return any(overlap(one, other) for one in some for other in others)
