@@ -1,0 +1,15 @@
+"""``jit`` and what goes with it: functions that are captured once and replayed, state, a user's own kernels.
+
+Law: the surface; each module says what it is for.
+"""
+
+from __future__ import annotations
+
+from asyncjit.jit.decorator import jit
+from asyncjit.jit.function import JitFunction
+from asyncjit.jit.kernel import UserKernel, kernel
+from asyncjit.jit.options import Statistics
+from asyncjit.jit.state import assign, snapshot, spec
+from asyncjit.jit.tokens import ArgumentSpec
+
+__all__ = ["ArgumentSpec", "JitFunction", "Statistics", "UserKernel", "assign", "jit", "kernel", "snapshot", "spec"]

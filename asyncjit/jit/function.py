@@ -1,0 +1,512 @@
+"""The jitted function: a call is matched, recorded where nothing fits, and submitted.
+
+Law: the surface that a user calls; what is decided here is only which of the three happens.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, overload
+
+import anyio.to_thread
+import numpy as np
+
+from asyncjit.capture import pattern_of
+from asyncjit.engine import Engine, current_engine
+from asyncjit.errors import CaptureError, ReplayMismatchError, WouldBlockError
+from asyncjit.jit.body import Argument, Body, Ready, inlining, record, run_body
+from asyncjit.jit.captures import Entry, Epoch, Key, Table
+from asyncjit.jit.explain import explain_table
+from asyncjit.jit.options import Options, Statistics
+from asyncjit.jit.signature import Parameters, Values
+from asyncjit.jit.structure import take_apart
+from asyncjit.jit.tokens import ArgumentSpec, Stand, describe_token
+from asyncjit.numpy import Array, asarray, zeros
+from asyncjit.numpy._handle import array_spec, c_strides
+from asyncjit.replay import Replay
+from asyncjit.streams import in_event_loop
+
+__all__ = ["JitFunction", "copy_all"]
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class _CallHost:
+    """Host values of a call become arrays of the engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def from_host(self, host: np.ndarray[Any, Any], weak: bool) -> Array:
+        storage = self._engine.constant(host)
+        return Array(storage, 0, host.shape, c_strides(host.shape, host.itemsize), host.dtype, weak)
+
+    def stand(self, spec: ArgumentSpec, name: str) -> NoReturn:
+        raise CaptureError(
+            f"argument {name!r} is a spec, which has no values; specs are for prepare(), pass an array here", name=name
+        )
+
+
+class _PrepareHost(_CallHost):
+    """Where a spec will do for an array."""
+
+    def stand(self, spec: ArgumentSpec, name: str) -> Stand:  # type: ignore[override]
+        strides = c_strides(spec.shape, spec.dtype.itemsize)
+        device = spec.device or self._engine.default_device
+        return Stand(array_spec(spec.shape, strides, spec.dtype, False, device))
+
+
+class _Tables:
+    """The captures of one function, or of one instance's method, by engine."""
+
+    __slots__ = ("_by_engine", "_lock", "latest", "warm_ups_left", "warned")
+
+    def __init__(self, warm_ups: int) -> None:
+        self._lock = threading.Lock()
+        self._by_engine: dict[Engine, Table] = {}
+        self.latest: Table | None = None
+        self.warm_ups_left = warm_ups
+        self.warned = False
+
+    def of(self, engine: Engine, name: str, function: object, options: Options) -> Table:
+        with self._lock:
+            table = self._by_engine.get(engine)
+            if table is None:
+                self._by_engine = {other: kept for other, kept in self._by_engine.items() if other._unusable is None}
+                table = self._by_engine[engine] = Table(engine, name, function, options)
+            self.latest = table
+            return table
+
+    def all(self) -> list[Table]:
+        with self._lock:
+            return list(self._by_engine.values())
+
+    def clear(self) -> None:
+        with self._lock:
+            self._by_engine = {}
+            self.latest = None
+
+    def take_warm_up(self) -> bool:
+        """Whether this call is one of those that run eagerly."""
+        with self._lock:
+            self.warm_ups_left -= 1
+            return self.warm_ups_left >= 0
+
+
+class JitFunction(Generic[P, R]):
+    """A function whose calls are replays; made by ``jit``. Callable from any thread, task and loop.
+
+    As a method it captures for each instance apart.
+    """
+
+    def __init__(self, function: Callable[P, R], options: Options) -> None:
+        _check_function(function)
+        functools.update_wrapper(self, function)
+        self._function: Callable[..., Any] = function
+        self._name: str = getattr(function, "__qualname__", None) or repr(function)
+        self._options = options
+        self._parameters = Parameters(function, options.static, options.dynamic)
+        self._tables = _Tables(options.warm_up)
+        self._method_parameters: Parameters | None = None
+        self._instances: dict[int, tuple[weakref.ref[Any], _Tables]] = {}
+
+    # Calls.
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Replay[R]:
+        """Take a ticket and start the work; never waits. Awaiting the replay gives what the function returns.
+
+        The first call of a signature records the function, on this thread, before it returns; callers of the same signature
+        on other threads wait for that. Inside the recording of another function the call is inlined: it gives the
+        function's result itself, in an ``async def`` body an awaitable of it.
+
+        Raises:
+            CaptureError: the function cannot be recorded, or an argument is of a kind that no capture can tell apart.
+            ReplayMismatchError: with ``strict``, when the call does not fit the one capture.
+            AliasError: a written argument overlaps another in a way that the capture did not have.
+            EngineBusyError, EngineClosedError: the engine takes no more; nothing was enqueued.
+        """
+        body = inlining.get()
+        if body is not None and body.active:
+            return self._inline(body, args, kwargs)  # type: ignore[return-value]
+        table, epoch, key, arrays, entry = self._match(args, kwargs)
+        if entry is None:
+            return self._first(table, epoch, key, arrays, args, kwargs)
+        table.uses += 1
+        entry.last_used = table.uses
+        entry.replays += 1
+        return table.engine.submit(entry.program, entry.bind(arrays), table.group, entry.assemble)
+
+    def run(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call, block until the replay has ended, and return its result. For scripts and plain threads.
+
+        Raises:
+            WouldBlockError: in a running event loop; await the call there.
+        """
+        body = inlining.get()
+        if body is not None and body.active:
+            result: R = self._inlined(args, kwargs)
+            return result
+        if in_event_loop():
+            raise WouldBlockError(
+                f"{self._name}.run() would freeze the running event loop; write `await {self._name}(…)` here, and keep run() "
+                "for scripts and threads without a loop",
+                function=self._name,
+            )
+        return self(*args, **kwargs).wait()
+
+    async def prepare(self, *args: Any, **kwargs: Any) -> None:
+        """Record the function for such arguments, lower and compile it, before the first request needs it.
+
+        Pass ``aj.spec(shape, dtype)`` where a call will pass an array, everything else as in a call. Returns when the next
+        call replays the finished plan. The lowering runs on a thread.
+
+        Raises:
+            CaptureError: as a call would.
+        """
+        table = self._table()
+        values = self._parameters.bind(args, kwargs)
+        leaves: list[Any] = []
+        key = self._parameters.key_of(values, leaves, _PrepareHost(table.engine))
+        epoch = table.current()
+        entry = epoch.entries.get(key)
+        if entry is None:
+            entry = self._capture(table, epoch, key, leaves, values, lowering=False)
+        await anyio.to_thread.run_sync(table.engine.lower, entry.program, self._options.executor)
+
+    def _table(self) -> Table:
+        engine = current_engine()
+        table = self._tables.latest
+        if table is None or table.engine is not engine:
+            table = self._tables.of(engine, self._name, self._function, self._options)
+        return table
+
+    def _match(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Table, Epoch, Key, list[Any] | tuple[Any, ...], Entry | None]:
+        """Which capture fits. The usual case, a row of arrays, does without binding names."""
+        engine = current_engine()
+        table = self._tables.latest
+        if table is None or table.engine is not engine:
+            table = self._table()
+        epoch = table.epoch
+        if not epoch.guards.hold():
+            epoch = table.current()
+        parameters = self._parameters
+        if not kwargs and parameters.row <= len(args) <= parameters.row_max:
+            try:
+                key: Key = tuple([array._spec for array in args])
+            except AttributeError:
+                pass
+            else:
+                if key in epoch.entries:
+                    return table, epoch, key, args, table.find(epoch, key, args)
+        values = parameters.bind(args, kwargs)
+        arrays: list[Any] = []
+        key = parameters.key_of(values, arrays, _CallHost(engine))
+        return table, epoch, key, arrays, table.find(epoch, key, arrays)
+
+    def match(self, *args: P.args, **kwargs: P.kwargs) -> object:
+        """The capture that a call with these arguments would replay, opaque, or None; calls nothing."""
+        return self._match(args, kwargs)[-1]
+
+    # First calls.
+
+    def _first(
+        self,
+        table: Table,
+        epoch: Epoch,
+        key: Key,
+        arrays: list[Any] | tuple[Any, ...],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        then: Callable[[Any], Any] | None = None,
+    ) -> Replay[Any]:
+        values = self._parameters.bind(args, kwargs)
+        if self._tables.warm_ups_left > 0 and self._tables.take_warm_up():
+            return self._warm_up(values)
+        self._check_strict(table, key)
+
+        def prepare() -> tuple[Any, Any, Any]:
+            now = table.current()
+            entry = table.find(now, key, arrays) or self._capture(table, now, key, arrays, values)
+            entry.replays += 1
+            assemble = entry.assemble
+            if then is not None:
+                return entry.program, entry.bind(arrays), lambda storages: then(assemble(storages))
+            return entry.program, entry.bind(arrays), assemble
+
+        pattern = pattern_of(
+            [array._storage for array in arrays],
+            [array._offset for array in arrays],
+            [array._spec for array in arrays],
+        )
+        return table.engine.submit_first(table.group, (epoch, key, pattern), prepare)
+
+    def _capture(
+        self,
+        table: Table,
+        epoch: Epoch,
+        key: Key,
+        leaves: list[Any] | tuple[Any, ...],
+        values: Values,
+        *,
+        lowering: bool = True,
+    ) -> Entry:
+        """Record the function on this thread and load the schedule."""
+        self._check_strict(table, key)
+        arguments = [
+            Argument(leaf._spec, None, 0)
+            if isinstance(leaf, Stand)
+            else Argument(leaf._spec, leaf._storage, leaf._offset)
+            for leaf in leaves
+        ]
+        recorded = record(table.engine, self._function, self._parameters, values, arguments, self._name)
+        captured = recorded.captured
+        program = table.engine.load(
+            captured.schedule, captured.state, captured.outputs, lowering=lowering, executor=self._options.executor
+        )
+        if not lowering:
+            program.lowered = False
+        arrays = [leaf for leaf in leaves if not isinstance(leaf, Stand)]
+        pattern = pattern_of([a._storage for a in arrays], [a._offset for a in arrays], [a._spec for a in arrays])
+        others = [entry.key for entry in table]
+        entry = table.add(epoch, Entry(key, pattern, program, recorded))
+        self._warn_of_integers(key, others)
+        return entry
+
+    def _check_strict(self, table: Table, key: Key) -> None:
+        """With ``strict``, the first capture is the only one."""
+        if not self._options.strict:
+            return
+        other = next(iter(table), None)
+        if other is None:
+            return
+        changed = table.epoch.guards.first_difference() if other.key == key else None
+        name, captured, given = changed if changed is not None else self._difference(other.key, key)
+        if other.key == key and changed is None:
+            name, captured, given = "a name outside", "bound to another object", "what it is bound to now"
+        raise ReplayMismatchError(
+            f"{name!r} of {self._name!r} was captured as {captured}, but this call gives {given}; pass what was captured, jit a "
+            "second function for the new kind of call, or leave out strict=True",
+            function=self._name,
+            name=name,
+            captured=captured,
+            given=given,
+        )
+
+    def _difference(self, old: Key, new: Key) -> tuple[str, str, str]:
+        for index, (was, now) in enumerate(zip(old, new, strict=False)):
+            if was != now:
+                return self._parameters.name_of(index), describe_token(was), describe_token(now)
+        return "the arguments", f"{len(old)} values", f"{len(new)} values"
+
+    def _warn_of_integers(self, key: Key, others: list[Key]) -> None:
+        """Once, at the third capture that differs from two others in one integer alone."""
+        if self._tables.warned:
+            return
+        counts: dict[int, int] = {}
+        for other in others:
+            where = _one_integer_apart(key, other)
+            if where is not None:
+                counts[where] = counts.get(where, 0) + 1
+        index = next((index for index, count in counts.items() if count >= 2), None)
+        if index is None:
+            return
+        self._tables.warned = True
+        name = self._parameters.name_of(index)
+        parameter = name.partition("[")[0]
+        warnings.warn(
+            f"{self._name!r} was captured a third time for calls that differ only in the integer {name!r}; each capture costs "
+            f"time and one of captures_max={self._options.captures_max} places: make the integer an array with "
+            f"dynamic=({parameter!r},), if the function only computes with it, or pass few different values",
+            UserWarning,
+            stacklevel=6,
+        )
+
+    # Without a capture.
+
+    def _inline(self, body: Body, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        is_async = body.is_async
+        result = self._inlined(args, kwargs)
+        return Ready(result) if is_async else result
+
+    def _inlined(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def as_array(value: Any, _: str) -> Any:
+            return asarray(value) if isinstance(value, np.ndarray | np.generic) else value
+
+        values = self._parameters.rebuild(self._parameters.bind(args, kwargs), as_array)
+        return run_body(self._function, self._parameters, values, self._name)
+
+    def _warm_up(self, values: Values) -> Replay[Any]:
+        """Run the function eagerly; the replay copies what it returned."""
+
+        def as_array(value: Any, _: str) -> Any:
+            return value if isinstance(value, Array) else asarray(value)
+
+        result = run_body(self._function, self._parameters, self._parameters.rebuild(values, as_array), self._name)
+        pieces, build = take_apart(result, self._name)
+        arrays = tuple(array for _, array in pieces) or (zeros(1),)
+        table, epoch, key, leaves, _ = copy_all._match((arrays,), {})
+        return copy_all._first(table, epoch, key, leaves, (arrays,), {}, build)
+
+    # What it holds.
+
+    @property
+    def captures(self) -> list[str]:
+        """The signatures that are captured now, in words."""
+        return [self._describe(entry) for table in self._tables.all() for entry in table]
+
+    def _describe(self, entry: Entry) -> str:
+        return f"{self._name}({self._parameters.describe(entry.key)})"
+
+    def statistics(self) -> Statistics:
+        """Counts since the function was made or ``reset``."""
+        tables = self._tables.all()
+        return Statistics(
+            captures=sum(len(list(table)) for table in tables),
+            captures_made=sum(table.made for table in tables),
+            captures_dropped=sum(table.dropped for table in tables),
+            replays=sum(table.replays() for table in tables),
+        )
+
+    def explain(self) -> str:
+        """What each capture does: its calls, streams, waits and bytes, as a table to read."""
+        return "\n\n".join(
+            explain_table(self._describe(entry), entry) for table in self._tables.all() for entry in table
+        )
+
+    def reset(self) -> None:
+        """Forget all captures; replays under way are not touched. The next call records anew."""
+        self._tables.clear()
+
+    def free_intermediates(self) -> None:
+        """Free the frames that no replay uses at the moment; the next replays make new ones."""
+        for table in self._tables.all():
+            for entry in table:
+                with table.engine._lock:
+                    entry.program.loaded.drop_frames(table.group)
+
+    def __repr__(self) -> str:
+        return f"<jit {self._name}: {len(self.captures)} captured>"
+
+    # Methods.
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> JitFunction[P, R]: ...
+    @overload
+    def __get__(
+        self: JitFunction[Concatenate[S, Q], R], instance: S, owner: type | None = None
+    ) -> JitFunction[Q, R]: ...
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a method: captures belong to the instance."""
+        if instance is None:
+            return self
+        known = self._instances.get(id(instance))
+        tables = known[1] if known is not None and known[0]() is instance else self._adopt(instance)
+        return _Method(self, instance, tables)
+
+    def _adopt(self, instance: Any) -> _Tables:
+        key, instances = id(instance), self._instances
+        try:
+            reference = weakref.ref(instance, lambda gone: _forget(instances, key, gone))
+        except TypeError:
+            raise CaptureError(
+                f"{self._name!r} is a method of {type(instance).__qualname__!r}, whose instances cannot be referred to "
+                "weakly; add '__weakref__' to its __slots__",
+                function=self._name,
+            ) from None
+        tables = _Tables(self._options.warm_up)
+        instances[key] = (reference, tables)
+        return tables
+
+
+def _forget(instances: dict[int, tuple[weakref.ref[Any], _Tables]], key: int, gone: weakref.ref[Any]) -> None:
+    # The address may belong to another instance by now.
+    known = instances.get(key)
+    if known is not None and known[0] is gone:
+        del instances[key]
+
+
+class _Method(JitFunction[Any, Any]):
+    """A jitted function as a method of one instance; a new one at every access, so it holds little."""
+
+    def __init__(self, owner: JitFunction[Any, Any], instance: Any, tables: _Tables) -> None:
+        self._owner = owner
+        self._function = types.MethodType(owner._function, instance)
+        self._name = owner._name
+        self._options = owner._options
+        parameters = owner._method_parameters
+        if parameters is None:
+            parameters = Parameters(self._function, owner._options.static, owner._options.dynamic)
+            owner._method_parameters = parameters
+        self._parameters = parameters
+        self._tables = tables
+
+    @property
+    def __wrapped__(self) -> Any:
+        return self._owner.__wrapped__  # type: ignore[attr-defined]
+
+    def __getattr__(self, name: str) -> Any:
+        # The name, docstring and the like of the function.
+        return getattr(object.__getattribute__(self, "_owner"), name)
+
+    def _table(self) -> Table:
+        engine = current_engine()
+        # The plain function: captures must not keep the instance alive.
+        return self._tables.of(engine, self._name, self._owner._function, self._options)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Method) and self._function == other._function
+
+    def __hash__(self) -> int:
+        return hash(self._function)
+
+
+def _check_function(function: object) -> None:
+    if isinstance(function, staticmethod | classmethod):
+        raise TypeError(f"put @aj.jit below @{type(function).__name__}, directly on the function")
+    if not callable(function):
+        raise TypeError(f"jit takes a function, got {function!r}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{function!r} is a generator; a captured function returns its results at once")
+
+
+def _one_integer_apart(key: Key, other: Key) -> int | None:
+    """The index of the one token in which two keys differ, when it differs in one plain integer only."""
+    if len(key) != len(other):
+        return None
+    different = [index for index, (a, b) in enumerate(zip(key, other, strict=True)) if a != b]
+    if len(different) != 1:
+        return None
+    a, b = list(_atoms(key[different[0]])), list(_atoms(other[different[0]]))
+    atoms = [(x, y) for x, y in zip(a, b, strict=False) if x != y]
+    if len(a) == len(b) and len(atoms) == 1 and all(type(each) is int for each in atoms[0]):
+        return different[0]
+    return None
+
+
+def _atoms(token: Any) -> Any:
+    if isinstance(token, tuple):
+        for each in token:
+            yield from _atoms(each)
+    else:
+        yield token
+
+
+def _copy_all(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    return tuple(array.copy() for array in arrays)
+
+
+#: Copies arrays under one ticket, any number of any kind.
+copy_all: JitFunction[[tuple[Array, ...]], tuple[Array, ...]] = JitFunction(
+    _copy_all, Options(captures_max=64, in_flight_max=64, exempt=True, admits_aliases=True)
+)

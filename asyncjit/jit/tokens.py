@@ -1,0 +1,243 @@
+"""Tokens: one value of a call as part of a key, and the arrays in it.
+
+Law: what counts by layout, what by value, what becomes an array, and what is refused. Knows no functions.
+
+An array's token is its layout (an interned object, compared by identity), a container's is its type with the tokens inside,
+everything else's is (type, value). Numbers with a fraction are *dynamic*: they become arrays without axes, so that a new
+learning rate does not record anew; the rule "dynamic" does the same for integers and booleans, "static" takes numbers by
+value and admits any hashable object.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, NoReturn, Protocol, TypeAlias
+
+import numpy as np
+
+from asyncjit.errors import CaptureError
+from asyncjit.numpy import Array
+from asyncjit.numpy._dispatch import dtype_of
+from asyncjit.numpy._handle import ArraySpec, array_spec, c_strides
+from asyncjit.replay import Replay
+
+__all__ = ["ArgumentSpec", "HostArrays", "Reader", "Stand", "Token", "describe_token", "replaced"]
+
+Token: TypeAlias = Hashable
+
+_PLAIN = (bool, int, str, bytes, type(None), np.dtype, enum.Enum)
+_PYTHON_DTYPES = (bool, int, float, complex)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ArgumentSpec:
+    """Stands for an array argument in ``prepare``: C-contiguous, on ``device`` or on the engine's default one."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    device: str | None = None
+
+
+class Stand:
+    """An argument of ``prepare``: a layout without memory."""
+
+    __slots__ = ("_spec",)
+
+    def __init__(self, spec: ArraySpec) -> None:
+        self._spec = spec
+
+
+class HostArrays(Protocol):
+    """Where host values of a call get their memory."""
+
+    def from_host(self, host: np.ndarray[Any, Any], weak: bool) -> Array: ...
+
+    def stand(self, spec: ArgumentSpec, name: str) -> Stand: ...
+
+
+def is_leaf(value: object, rule: str) -> bool:
+    """Whether the function sees an array in its place."""
+    if isinstance(value, Array | ArgumentSpec):
+        return True
+    if rule == "static" or isinstance(value, enum.Enum | str | bytes):
+        return False
+    if isinstance(value, np.ndarray | np.generic | float | complex):
+        return True
+    return rule == "dynamic" and isinstance(value, int)
+
+
+class Reader:
+    """Makes tokens; appends the arrays to ``arrays`` as it meets them."""
+
+    __slots__ = ("_arrays", "_host")
+
+    def __init__(self, arrays: list[Any], host: HostArrays) -> None:
+        self._arrays = arrays
+        self._host = host
+
+    def token(self, value: Any, rule: str, name: str) -> Token:
+        if type(value) is Array and rule != "static":
+            self._arrays.append(value)
+            return value._spec
+        if is_leaf(value, rule):
+            leaf = self._leaf(value, rule, name)
+            self._arrays.append(leaf)
+            return leaf._spec
+        if rule == "static":
+            return static_token(value, name)
+        if isinstance(value, _PLAIN):
+            return ("=", type(value), value)
+        inside = contents(value)
+        if inside is not None:
+            labels = tuple(("=", type(label), label) for label, _ in inside) if isinstance(value, dict) else ()
+            tokens = [self.token(each, rule, f"{name}[{label!r}]") for label, each in inside]
+            return ("of", type(value), labels, *tokens)
+        if isinstance(value, type) and (issubclass(value, np.generic) or value in _PYTHON_DTYPES):
+            return ("=", type, value)
+        refuse(value, name)
+
+    def _leaf(self, value: Any, rule: str, name: str) -> Array | Stand:
+        if rule == "static":
+            raise CaptureError(
+                f"argument {name!r} is static, but was given an array; take it out of static=", name=name
+            )
+        if isinstance(value, ArgumentSpec):
+            return self._host.stand(value, name)
+        if isinstance(value, Array):
+            return value
+        if isinstance(value, np.ndarray | np.generic):
+            return self._host.from_host(_host_argument(value, name), False)
+        kind = bool if isinstance(value, bool) else int if isinstance(value, int) else type(value)
+        try:
+            host = np.asarray(
+                value, dtype=_DYNAMIC.get(kind, np.complex128 if isinstance(value, complex) else np.float64)
+            )
+        except OverflowError as error:
+            raise CaptureError(f"argument {name!r} is dynamic, but {value} does not fit int64", name=name) from error
+        return self._host.from_host(host, kind is not bool)
+
+
+_DYNAMIC: dict[type, Any] = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
+
+
+def _host_argument(value: Any, name: str) -> np.ndarray[Any, Any]:
+    """A NumPy value as an argument; its dtype is one that arrays can have."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise CaptureError(
+            f"argument {name!r} is a masked array, whose mask would be lost; pass its data and its mask", name=name
+        )
+    try:
+        dtype = dtype_of(value.dtype)
+    except TypeError as error:
+        raise CaptureError(f"argument {name!r}: {error}", name=name) from error
+    return np.asarray(value, dtype=dtype, order="C")
+
+
+def contents(value: object) -> list[tuple[Any, Any]] | None:
+    """Label and value of what is in a container, in order; None for what is no container."""
+    kind = type(value)
+    if kind is list or kind is tuple or hasattr(kind, "_fields") and isinstance(value, tuple):
+        return list(enumerate(value))  # type: ignore[arg-type]
+    if isinstance(value, dict) and kind in (dict, OrderedDict):
+        return list(value.items())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+    return None
+
+
+def refilled(value: Any, inside: list[Any]) -> Any:
+    """A container like ``value`` with other contents, in the order of ``contents``."""
+    kind = type(value)
+    if isinstance(value, dict):
+        return kind(zip(value, inside, strict=True))
+    if isinstance(value, list | tuple):
+        return kind(*inside) if hasattr(kind, "_fields") else kind(inside)
+    copy = object.__new__(kind)
+    for field, each in zip(dataclasses.fields(value), inside, strict=True):
+        # Frozen dataclasses too, and without the checks of their constructors, which may read values.
+        object.__setattr__(copy, field.name, each)
+    return copy
+
+
+def replaced(value: Any, rule: str, name: str, stand_in: Callable[[Any, str], Any]) -> Any:
+    """``value`` with every leaf replaced by ``stand_in(leaf, name)``, in the order in which tokens are made."""
+    if is_leaf(value, rule):
+        return stand_in(value, name)
+    if rule == "static" or isinstance(value, _PLAIN):
+        return value
+    inside = contents(value)
+    if inside is None:
+        return value
+    return refilled(value, [replaced(each, rule, f"{name}[{label!r}]", stand_in) for label, each in inside])
+
+
+def static_token(value: Any, name: str) -> Token:
+    """By (type, value), in tuples too: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    if isinstance(value, float):
+        return ("=", type(value), value.hex())
+    if isinstance(value, complex):
+        return ("=", type(value), (value.real.hex(), value.imag.hex()))
+    if isinstance(value, tuple):
+        return ("=", type(value), tuple(static_token(each, name) for each in value))
+    try:
+        hash(value)
+    except TypeError:
+        raise CaptureError(
+            f"argument {name!r} is static and was given {_shown(value)}, which cannot be hashed; pass a tuple or a frozen "
+            "dataclass, or take it out of static=",
+            name=name,
+            given=type(value),
+        ) from None
+    return ("=", type(value), value)
+
+
+def refuse(value: object, name: str) -> NoReturn:
+    if isinstance(value, Replay):
+        raise CaptureError(
+            f"argument {name!r} is a Replay; pass `replay.result`, which does not wait, or await it first", name=name
+        )
+    raise CaptureError(
+        f"argument {name!r} is {_shown(value)}, which is neither an array, a number, text, an enum, a dtype, nor a list, "
+        f"tuple, dict or dataclass of these; convert it with anp.asarray, or name its parameter in static= if it is hashable",
+        name=name,
+        given=type(value),
+    )
+
+
+def _shown(value: object) -> str:
+    kind = type(value)
+    return f"a {kind.__module__}.{kind.__qualname__}".replace("builtins.", "")
+
+
+def describe_token(token: Any) -> str:
+    """A token in words."""
+    if isinstance(token, ArraySpec):
+        return _describe_spec(token)
+    if token[0] == "=":
+        _, kind, value = token
+        if issubclass(kind, float):
+            return repr(float.fromhex(value))
+        if issubclass(kind, complex):
+            return repr(complex(*map(float.fromhex, value)))
+        if issubclass(kind, tuple):
+            return "(" + ", ".join(map(describe_token, value)) + ")"
+        return repr(value)
+    _, kind, labels, *tokens = token
+    words = list(map(describe_token, tokens))
+    if labels:
+        words = [f"{label!r}: {word}" for (_, _, label), word in zip(labels, words, strict=True)]
+    return f"{kind.__name__}({', '.join(words)})"
+
+
+_WEAK_WORDS = {"i": "int", "f": "float", "c": "complex"}
+
+
+def _describe_spec(spec: ArraySpec) -> str:
+    if spec.weak and not spec.shape:
+        return _WEAK_WORDS.get(spec.dtype.kind, spec.dtype.name)
+    strides = "" if spec.is_contiguous else f" strides {list(spec.strides)}"
+    device = "" if spec.device == "cpu" else f" on {spec.device}"
+    return f"{spec.dtype.name}{list(spec.shape)}{strides}{device}"
