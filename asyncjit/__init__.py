@@ -1,1 +1,74 @@
-"""asyncjit: an asyncio-native execution engine for array programs."""
+"""asyncjit: an asyncio-native execution engine for array programs.
+
+``@jit`` records one run of an array function as a schedule of kernel calls; each call of it afterwards is a replay: it
+has its place in the order of calls at once, runs on the device while the event loop goes on, and can be awaited.
+Arrays and the functions on them are in ``asyncjit.numpy``.
+"""
+
+from __future__ import annotations
+
+from asyncjit.engine import Engine, EngineStatistics, current_engine, default_engine
+from asyncjit.errors import (
+    AliasError,
+    AsyncJitError,
+    CaptureError,
+    DependencyError,
+    DeviceError,
+    DeviceLostError,
+    DeviceOutOfMemoryError,
+    DeviceUnavailableError,
+    EngineBusyError,
+    EngineClosedError,
+    HostReadError,
+    InternalError,
+    KernelError,
+    NothingCapturedError,
+    ReplayCancelledError,
+    ReplayMismatchError,
+    WouldBlockError,
+)
+from asyncjit.instruments import Instrument
+from asyncjit.jit import ArgumentSpec, JitFunction, assign, jit, kernel, snapshot, spec
+from asyncjit.numpy import Array
+from asyncjit.numpy._dispatch import set_eager_sink as _set_eager_sink
+from asyncjit.numpy._eager import eager_sink as _eager_sink
+from asyncjit.replay import Replay, ReplayTimes
+
+__all__ = [
+    "AliasError",
+    "ArgumentSpec",
+    "Array",
+    "AsyncJitError",
+    "CaptureError",
+    "DependencyError",
+    "DeviceError",
+    "DeviceLostError",
+    "DeviceOutOfMemoryError",
+    "DeviceUnavailableError",
+    "Engine",
+    "EngineBusyError",
+    "EngineClosedError",
+    "EngineStatistics",
+    "HostReadError",
+    "Instrument",
+    "InternalError",
+    "JitFunction",
+    "KernelError",
+    "NothingCapturedError",
+    "Replay",
+    "ReplayCancelledError",
+    "ReplayMismatchError",
+    "ReplayTimes",
+    "WouldBlockError",
+    "assign",
+    "current_engine",
+    "default_engine",
+    "jit",
+    "kernel",
+    "snapshot",
+    "spec",
+]
+
+__version__ = "0.1.0"
+
+_set_eager_sink(_eager_sink)
