@@ -18,8 +18,12 @@ from tests._source import CHECKOUT, Import, imports, module_name, modules, relat
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit.errors",),
     ("asyncjit.ir",),
+    ("asyncjit.regions",),
+    ("asyncjit.tracks",),
     ("asyncjit.deps",),
     ("asyncjit.graph",),
+    ("asyncjit.listing",),
+    ("asyncjit.matching",),
     ("asyncjit.placement",),
     ("asyncjit.memory",),
     ("asyncjit.plan",),
