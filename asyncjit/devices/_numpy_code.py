@@ -6,7 +6,7 @@ Law: pure translation; holds no memory and runs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,13 +35,22 @@ class CallCode(NamedTuple):
     from_bindings: tuple[tuple[int, int], ...]
 
 
+class BoundView(NamedTuple):
+    """A view of an input or an output. Where it is C-contiguous from the first byte of its slot (``natural``), memory of
+    this dtype and shape is the view itself; else ``spec`` makes one, which takes five times as long."""
+
+    slot: int
+    natural: bool
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    spec: ViewSpec
+
+
 class SegmentCode(NamedTuple):
     calls: tuple[int, ...]
     codes: tuple[CallCode, ...]
-    #: (slot, spec) of the views of inputs and outputs, each once however many calls take it.
-    bound: tuple[tuple[int, ViewSpec], ...]
-    #: Positions of the calls that take one.
-    patched: tuple[int, ...]
+    #: Each view once, however many calls take it.
+    bound: tuple[BoundView, ...]
     stateful: bool
 
 
@@ -79,9 +88,9 @@ def translate(plan: Plan) -> PlanCode:
     for segment in plan.segments:
         bound = _Numbering()
         codes = [_translate_call(plan, index, arena, state, bound) for index in segment.calls]
-        patched = tuple(position for position, code in enumerate(codes) if code.from_bindings)
+        views = [BoundView(slot, spec.natural, spec.dtype, spec.shape, spec) for slot, spec in bound.pairs]
         stateful = any(code.from_state for code in codes)
-        segments.append(SegmentCode(segment.calls, tuple(codes), bound.pairs, patched, stateful))
+        segments.append(SegmentCode(segment.calls, tuple(codes), tuple(views), stateful))
     calls = plan.schedule.calls
     return PlanCode(
         tuple(segments),

@@ -83,13 +83,21 @@ class State(NamedTuple):
     missing: tuple[int, ...]
 
 
+class _Patch(NamedTuple):
+    """A call that takes an input or an output: its arguments so far, and the places that a replay fills in."""
+
+    position: int
+    function: Callable[..., object]
+    arguments: list[Any]
+    places: tuple[tuple[int, int], ...]
+
+
 class _Prepared(NamedTuple):
-    """A segment in one frame with one state. ``bases``: the arguments of patched calls, None where a replay fills
-    in."""
+    """A segment in one frame with one state."""
 
     state: State
     template: list[Entry]
-    bases: dict[int, list[Any]]
+    patches: list[_Patch]
 
 
 class NumpyFrame:
@@ -127,16 +135,21 @@ class NumpyFrame:
         prepared = self._prepared[segment]
         if prepared is None or (prepared.state is not state and code.stateful):
             self._prepared[segment] = prepared = self._prepare(code, state)
-        if not code.patched:
-            return prepared.template
-        entries = prepared.template.copy()
-        views = [spec.view(*bindings[slot]) for slot, spec in code.bound]
-        for position in code.patched:
-            call = code.codes[position]
-            arguments = prepared.bases[position].copy()
-            for place, index in call.from_bindings:
+        _, template, patches = prepared
+        if not patches:
+            return template
+        entries = template.copy()
+        views = []
+        for slot, natural, dtype, shape, spec in code.bound:
+            memory, base = bindings[slot]
+            if not natural or base or memory.dtype is not dtype or memory.shape != shape:
+                memory = spec.view(memory, base)
+            views.append(memory)
+        for position, function, known, places in patches:
+            arguments = known.copy()
+            for place, index in places:
                 arguments[place] = views[index]
-            entries[position] = (call.function, arguments)
+            entries[position] = (function, arguments)
         return entries
 
     def _prepare(self, code: SegmentCode, state: State) -> _Prepared:
@@ -146,7 +159,7 @@ class NumpyFrame:
                 story=(),
             )
         template: list[Entry] = []
-        bases: dict[int, list[Any]] = {}
+        patches: list[_Patch] = []
         for position, call in enumerate(code.codes):
             count = len(call.from_arena) + len(call.from_state) + len(call.from_bindings)
             arguments: list[Any] = [None] * count
@@ -155,9 +168,9 @@ class NumpyFrame:
             for place, index in call.from_state:
                 arguments[place] = state.views[index]
             if call.from_bindings:
-                bases[position] = arguments
+                patches.append(_Patch(position, call.function, arguments, call.from_bindings))
             template.append((call.function, tuple(arguments)))
-        return _Prepared(state, template, bases)
+        return _Prepared(state, template, patches)
 
 
 def run_entries(entries: Sequence[Entry]) -> tuple[BaseException, int] | None:
