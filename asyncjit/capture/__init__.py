@@ -1,7 +1,7 @@
 """Capture: a function's array operations become a schedule.
 
-Law: ``recorder`` takes calls while the function runs, ``finish`` makes a schedule of them, ``aliases`` knows which bytes
-overlap. Nothing here knows what a call of a jitted function looks like; that is ``jit``.
+Law: ``recorder`` takes calls while the function runs, ``finish`` makes a schedule of them, ``aliases`` knows which
+bytes overlap. Nothing here knows what a call of a jitted function looks like; that is ``jit``.
 """
 
 from __future__ import annotations

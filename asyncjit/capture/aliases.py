@@ -46,7 +46,8 @@ def components(regions: Sequence[Region | None]) -> list[list[int]]:
             index = leader[index]
         return index
 
-    # A sweep in address order: only regions whose extents meet are compared, so disjoint views of one storage cost a sort.
+    # A sweep in address order: only regions whose extents meet are compared, so disjoint views of one storage cost a
+    # sort.
     known = [(each, index) for index, each in enumerate(regions) if each is not None]
     known.sort(key=lambda pair: pair[0][:2])
     open_regions: list[tuple[Region, int]] = []

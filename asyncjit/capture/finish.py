@@ -1,7 +1,7 @@
 """From what was recorded to a schedule with slots: kept arrays, outputs, dead calls, aliases.
 
-Law: runs once the function has returned; changes the calls, records nothing new but copies of outputs. Knows no functions
-or structures: outputs come as flat views.
+Law: runs once the function has returned; changes the calls, records nothing new but copies of outputs. Knows no
+functions or structures: outputs come as flat views.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def finish(recorder: Recorder, outputs: Sequence[Output]) -> Captured:
     """
     if not recorder.calls:
         raise NothingCapturedError(
-            f"{recorder.name!r} recorded no array operation, so there is nothing to replay; compute with asyncjit.numpy on "
-            "the arguments, and use aj.snapshot to copy arrays",
+            f"{recorder.name!r} recorded no array operation, so there is nothing to replay; compute with "
+            "asyncjit.numpy on the arguments, and use aj.snapshot to copy arrays",
             function=recorder.name,
         )
     calls = _keep_constants(recorder)
@@ -177,8 +177,8 @@ def _is_touched(calls: Iterable[ir.Call | ir.Copy], buffer: ir.Buffer) -> bool:
 def _refuse_kept(recorder: Recorder, traced: Traced) -> NoReturn:
     what = f"argument {traced.what!r}" if traced.what else f"an array made at {traced.made_at}{line_of(traced.made_at)}"
     raise CaptureError(
-        f"{what} is kept outside of {recorder.name!r} after it was recorded, but its value would belong to one replay only; "
-        "return it, or write it into an array made beforehand: `self.m[...] = …`",
+        f"{what} is kept outside of {recorder.name!r} after it was recorded, but its value would belong to one replay "
+        "only; return it, or write it into an array made beforehand: `self.m[...] = …`",
         function=recorder.name,
         where=traced.made_at,
     )

@@ -124,8 +124,8 @@ class Traced:
 def host_read_error(function: str, what: str, given: str) -> HostReadError:
     where = where_in_user_code()
     return HostReadError(
-        f"{what} at {where}{line_of(where)} reads the value of an array ({given}) while {function!r} is recorded, when no "
-        "array has a value; choose with anp.where, or pass the value as an argument named in static=, or return "
+        f"{what} at {where}{line_of(where)} reads the value of an array ({given}) while {function!r} is recorded, when "
+        "no array has a value; choose with anp.where, or pass the value as an argument named in static=, or return "
         "the array and read it outside",
         function=function,
         where=where,
@@ -230,9 +230,9 @@ class Recorder:
         where = where_in_user_code()
         reason = "has ended" if self.dead else "belongs to another task or thread"
         raise CaptureError(
-            f"an array operation at {where}{line_of(where)} runs inside the recording of {self.name!r}, which {reason}; "
-            "record in the function itself, and start tasks that use arrays outside of it (a task or thread started in "
-            "the function inherits its context; give it a fresh one with contextvars.Context())",
+            f"an array operation at {where}{line_of(where)} runs inside the recording of {self.name!r}, which "
+            f"{reason}; record in the function itself, and start tasks that use arrays outside of it (a task or thread "
+            "started in the function inherits its context; give it a fresh one with contextvars.Context())",
             function=self.name,
             where=where,
         )
@@ -241,8 +241,8 @@ class Recorder:
         if storage.engine is not self.engine:
             where = where_in_user_code()
             raise CaptureError(
-                f"the array used at {where}{line_of(where)} belongs to another engine than the one that {self.name!r} is "
-                "recorded for; make state and call the function inside the same `async with aj.Engine(...)`",
+                f"the array used at {where}{line_of(where)} belongs to another engine than the one that {self.name!r} "
+                "is recorded for; make state and call the function inside the same `async with aj.Engine(...)`",
                 function=self.name,
                 where=where,
             )

@@ -1,7 +1,7 @@
 """Running a function's body once: to record it, to inline it, or to warm it up.
 
-Law: the only place where the user's function is called. A body may be ``def`` or ``async def``; an ``async def`` body is
-driven by hand and must not really suspend, since there is nothing to wait for while nothing is computed.
+Law: the only place where the user's function is called. A body may be ``def`` or ``async def``; an ``async def`` body
+is driven by hand and must not really suspend, since there is nothing to wait for while nothing is computed.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def _drive(coroutine: Coroutine[Any, Any, Any], name: str) -> Any:
     with suppress(Exception):
         coroutine.close()
     raise CaptureError(
-        f"{name!r} awaits {awaited} at {where}{line_of(where)}, which really waits for something; a recorded function may "
-        "await jitted functions and arrays only, so await the rest before the call and pass the outcome in",
+        f"{name!r} awaits {awaited} at {where}{line_of(where)}, which really waits for something; a recorded function "
+        "may await jitted functions and arrays only, so await the rest before the call and pass the outcome in",
         function=name,
         where=where,
         awaited=awaited,
@@ -121,7 +121,8 @@ class Argument:
 
 
 class Recorded:
-    """What recording a function gives: the schedule, how to put its result together, and what its arguments are called."""
+    """What recording a function gives: the schedule, how to put its result together, and what its arguments are
+    called."""
 
     __slots__ = ("build", "captured", "names")
 

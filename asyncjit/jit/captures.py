@@ -1,7 +1,8 @@
 """The captures of one function on one engine, and which of them fits a call.
 
 Law: matching is the hot path of every call: one pass over the arguments, one dictionary lookup, a few identity checks.
-Whatever needs more (overlapping arguments, arguments that are also state) is looked at only when two of them share memory.
+Whatever needs more (overlapping arguments, arguments that are also state) is looked at only when two of them share
+memory.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
-from asyncjit.capture import Captured, Pattern, pattern_of, region
+from asyncjit.capture import Pattern, pattern_of, region
 from asyncjit.deps import overlap
 from asyncjit.engine import Engine
 from asyncjit.errors import AliasError
@@ -173,7 +174,7 @@ class Table:
             entry is not None
             and apart
             and not epoch.pinned
-            and not (entry.checks and not entry.states.isdisjoint(storages))  # type: ignore[arg-type]
+            and not (entry.checks and not entry.states.isdisjoint(storages))
         ):
             return entry
         return self._find_among_aliases(epoch, key, arrays, apart)
@@ -249,6 +250,9 @@ class Table:
             epoch.remove(entry)
         self._others = [epoch for epoch in self._others if any(epoch)]
 
+    def epochs(self) -> list[Epoch]:
+        return [self.epoch, *self._others]
+
     def replays(self) -> int:
         return self._replays_before + sum(entry.replays for entry in self)
 
@@ -266,9 +270,9 @@ def pattern_of_arrays(arrays: Sequence[Array]) -> Pattern:
 
 def _alias_error(function: str, names: list[str], entry: Entry, other: str) -> AliasError:
     return AliasError(
-        f"arguments {' and '.join(map(repr, names))} of {function!r} overlap {other}, and one side is written, which was not so "
-        "when the function was captured; pass arrays that share no memory (`x.copy()`), or jit a second function for calls "
-        "that overlap",
+        f"arguments {' and '.join(map(repr, names))} of {function!r} overlap {other}, and one side is written, which "
+        "was not so when the function was captured; pass arrays that share no memory (`x.copy()`), or jit a second "
+        "function for calls that overlap",
         function=function,
         names=tuple(names),
         other=other,

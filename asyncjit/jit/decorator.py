@@ -88,10 +88,10 @@ def jit(
     """Make a function of arrays, ``def`` or ``async def``, one whose calls are captured once and replayed.
 
     The first call for a combination of layouts and values runs the Python code once to record what it does with arrays;
-    every further call replays that, whatever the arrays hold. Python side effects therefore happen at the recording only,
-    and Python values that the function met are fixed: arguments by (type, value), closure cells and globals by
-    identity, attributes (``self.scale``) not at all. Arrays that the function reads from outside are state: their contents
-    are read at each replay, and may be written with ``a[...] = v``.
+    every further call replays that, whatever the arrays hold. Python side effects therefore happen at the recording
+    only, and Python values that the function met are fixed: arguments by (type, value), closure cells and globals by
+    identity, attributes (``self.scale``) not at all. Arrays that the function reads from outside are state: their
+    contents are read at each replay, and may be written with ``a[...] = v``.
 
     Args:
         static: parameters that count by value, numbers too; any hashable object is admitted.

@@ -20,9 +20,9 @@ def explain_table(title: str, entry: Entry) -> str:
     waits = sum(len(segment.waits) for segment in plan.segments)
     head = [
         title,
-        f"  {len(schedule.calls)} calls in {len(plan.segments)} segments on {len(plan.streams)} streams, {waits} waits, {form}",
-        f"  frame {frame:,} bytes; {_count(schedule, ir.SlotKind.INPUT)}, {_count(schedule, ir.SlotKind.STATE)}, "
-        f"{_count(schedule, ir.SlotKind.OUTPUT)}; {entry.replays:,} replays",
+        f"  {len(schedule.calls)} calls in {len(plan.segments)} segments on {len(plan.streams)} streams, {waits} waits",
+        f"  {', '.join(_count(schedule, kind) for kind in ir.SlotKind)}; frame {frame:,} bytes",
+        f"  {form}; {entry.replays:,} replays",
     ]
     rows = [("call", "kernel", "stream", "waits for", "bytes", "result", "source")]
     for segment in plan.segments:

@@ -7,28 +7,27 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 import types
-import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import anyio.to_thread
 import numpy as np
 
 from asyncjit.capture import pattern_of
-from asyncjit.engine import Engine, current_engine
-from asyncjit.errors import CaptureError, ReplayMismatchError, WouldBlockError
+from asyncjit.engine import current_engine
+from asyncjit.errors import CaptureError, WouldBlockError
 from asyncjit.jit.body import Argument, Body, Ready, inlining, record, run_body
 from asyncjit.jit.captures import Entry, Epoch, Key, Table
 from asyncjit.jit.explain import explain_table
+from asyncjit.jit.hosts import CallHost, PrepareHost
 from asyncjit.jit.options import Options, Statistics
 from asyncjit.jit.signature import Parameters, Values
 from asyncjit.jit.structure import take_apart
-from asyncjit.jit.tokens import ArgumentSpec, Stand, describe_token
+from asyncjit.jit.tables import Tables, refuse_second, warn_of_integers
+from asyncjit.jit.tokens import Stand
 from asyncjit.numpy import Array, asarray, zeros
-from asyncjit.numpy._handle import array_spec, c_strides
 from asyncjit.replay import Replay
 from asyncjit.streams import in_event_loop
 
@@ -38,68 +37,6 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 S = TypeVar("S")
-
-
-class _CallHost:
-    """Host values of a call become arrays of the engine."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def from_host(self, host: np.ndarray[Any, Any], weak: bool) -> Array:
-        storage = self._engine.constant(host)
-        return Array(storage, 0, host.shape, c_strides(host.shape, host.itemsize), host.dtype, weak)
-
-    def stand(self, spec: ArgumentSpec, name: str) -> NoReturn:
-        raise CaptureError(
-            f"argument {name!r} is a spec, which has no values; specs are for prepare(), pass an array here", name=name
-        )
-
-
-class _PrepareHost(_CallHost):
-    """Where a spec will do for an array."""
-
-    def stand(self, spec: ArgumentSpec, name: str) -> Stand:  # type: ignore[override]
-        strides = c_strides(spec.shape, spec.dtype.itemsize)
-        device = spec.device or self._engine.default_device
-        return Stand(array_spec(spec.shape, strides, spec.dtype, False, device))
-
-
-class _Tables:
-    """The captures of one function, or of one instance's method, by engine."""
-
-    __slots__ = ("_by_engine", "_lock", "latest", "warm_ups_left", "warned")
-
-    def __init__(self, warm_ups: int) -> None:
-        self._lock = threading.Lock()
-        self._by_engine: dict[Engine, Table] = {}
-        self.latest: Table | None = None
-        self.warm_ups_left = warm_ups
-        self.warned = False
-
-    def of(self, engine: Engine, name: str, function: object, options: Options) -> Table:
-        with self._lock:
-            table = self._by_engine.get(engine)
-            if table is None:
-                self._by_engine = {other: kept for other, kept in self._by_engine.items() if other._unusable is None}
-                table = self._by_engine[engine] = Table(engine, name, function, options)
-            self.latest = table
-            return table
-
-    def all(self) -> list[Table]:
-        with self._lock:
-            return list(self._by_engine.values())
-
-    def clear(self) -> None:
-        with self._lock:
-            self._by_engine = {}
-            self.latest = None
-
-    def take_warm_up(self) -> bool:
-        """Whether this call is one of those that run eagerly."""
-        with self._lock:
-            self.warm_ups_left -= 1
-            return self.warm_ups_left >= 0
 
 
 class JitFunction(Generic[P, R]):
@@ -115,18 +52,19 @@ class JitFunction(Generic[P, R]):
         self._name: str = getattr(function, "__qualname__", None) or repr(function)
         self._options = options
         self._parameters = Parameters(function, options.static, options.dynamic)
-        self._tables = _Tables(options.warm_up)
+        self._row, self._row_max = self._parameters.row, self._parameters.row_max
+        self._tables = Tables(options.warm_up)
         self._method_parameters: Parameters | None = None
-        self._instances: dict[int, tuple[weakref.ref[Any], _Tables]] = {}
+        self._instances: dict[int, tuple[weakref.ref[Any], Tables]] = {}
 
     # Calls.
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Replay[R]:
         """Take a ticket and start the work; never waits. Awaiting the replay gives what the function returns.
 
-        The first call of a signature records the function, on this thread, before it returns; callers of the same signature
-        on other threads wait for that. Inside the recording of another function the call is inlined: it gives the
-        function's result itself, in an ``async def`` body an awaitable of it.
+        The first call of a signature records the function, on this thread, before it returns; callers of the same
+        signature on other threads wait for that. Inside the recording of another function the call is inlined: it gives
+        the function's result itself, in an ``async def`` body an awaitable of it.
 
         Raises:
             CaptureError: the function cannot be recorded, or an argument is of a kind that no capture can tell apart.
@@ -136,7 +74,8 @@ class JitFunction(Generic[P, R]):
         """
         body = inlining.get()
         if body is not None and body.active:
-            return self._inline(body, args, kwargs)  # type: ignore[return-value]
+            inlined: Replay[R] = self._inline(body, args, kwargs)
+            return inlined
         table, epoch, key, arrays, entry = self._match(args, kwargs)
         if entry is None:
             return self._first(table, epoch, key, arrays, args, kwargs)
@@ -157,8 +96,8 @@ class JitFunction(Generic[P, R]):
             return result
         if in_event_loop():
             raise WouldBlockError(
-                f"{self._name}.run() would freeze the running event loop; write `await {self._name}(…)` here, and keep run() "
-                "for scripts and threads without a loop",
+                f"{self._name}.run() would freeze the running event loop; write `await {self._name}(…)` here, and keep "
+                "run() for scripts and threads without a loop",
                 function=self._name,
             )
         return self(*args, **kwargs).wait()
@@ -166,8 +105,8 @@ class JitFunction(Generic[P, R]):
     async def prepare(self, *args: Any, **kwargs: Any) -> None:
         """Record the function for such arguments, lower and compile it, before the first request needs it.
 
-        Pass ``aj.spec(shape, dtype)`` where a call will pass an array, everything else as in a call. Returns when the next
-        call replays the finished plan. The lowering runs on a thread.
+        Pass ``aj.spec(shape, dtype)`` where a call will pass an array, everything else as in a call. Returns when the
+        next call replays the finished plan. The lowering runs on a thread.
 
         Raises:
             CaptureError: as a call would.
@@ -175,7 +114,7 @@ class JitFunction(Generic[P, R]):
         table = self._table()
         values = self._parameters.bind(args, kwargs)
         leaves: list[Any] = []
-        key = self._parameters.key_of(values, leaves, _PrepareHost(table.engine))
+        key = self._parameters.key_of(values, leaves, PrepareHost(table.engine))
         epoch = table.current()
         entry = epoch.entries.get(key)
         if entry is None:
@@ -200,23 +139,30 @@ class JitFunction(Generic[P, R]):
         epoch = table.epoch
         if not epoch.guards.hold():
             epoch = table.current()
-        parameters = self._parameters
-        if not kwargs and parameters.row <= len(args) <= parameters.row_max:
+        if not kwargs and self._row <= len(args) <= self._row_max:
             try:
                 key: Key = tuple([array._spec for array in args])
             except AttributeError:
                 pass
             else:
-                if key in epoch.entries:
+                entry = epoch.entries.get(key)
+                if entry is not None:
+                    storages = {array._storage for array in args}
+                    if (
+                        len(storages) == len(args)
+                        and not epoch.pinned
+                        and (not entry.checks or entry.states.isdisjoint(storages))
+                    ):
+                        return table, epoch, key, args, entry
                     return table, epoch, key, args, table.find(epoch, key, args)
-        values = parameters.bind(args, kwargs)
+        values = self._parameters.bind(args, kwargs)
         arrays: list[Any] = []
-        key = parameters.key_of(values, arrays, _CallHost(engine))
+        key = self._parameters.key_of(values, arrays, CallHost(engine))
         return table, epoch, key, arrays, table.find(epoch, key, arrays)
 
     def match(self, *args: P.args, **kwargs: P.kwargs) -> object:
         """The capture that a call with these arguments would replay, opaque, or None; calls nothing."""
-        return self._match(args, kwargs)[-1]
+        return self._match(args, kwargs)[4]
 
     # First calls.
 
@@ -233,7 +179,8 @@ class JitFunction(Generic[P, R]):
         values = self._parameters.bind(args, kwargs)
         if self._tables.warm_ups_left > 0 and self._tables.take_warm_up():
             return self._warm_up(values)
-        self._check_strict(table, key)
+        if self._options.strict:
+            refuse_second(table, key, self._parameters)
 
         def prepare() -> tuple[Any, Any, Any]:
             now = table.current()
@@ -262,7 +209,8 @@ class JitFunction(Generic[P, R]):
         lowering: bool = True,
     ) -> Entry:
         """Record the function on this thread and load the schedule."""
-        self._check_strict(table, key)
+        if self._options.strict:
+            refuse_second(table, key, self._parameters)
         arguments = [
             Argument(leaf._spec, None, 0)
             if isinstance(leaf, Stand)
@@ -280,57 +228,11 @@ class JitFunction(Generic[P, R]):
         pattern = pattern_of([a._storage for a in arrays], [a._offset for a in arrays], [a._spec for a in arrays])
         others = [entry.key for entry in table]
         entry = table.add(epoch, Entry(key, pattern, program, recorded))
-        self._warn_of_integers(key, others)
+        if not self._tables.warned:
+            self._tables.warned = warn_of_integers(
+                self._name, self._parameters, key, others, self._options.captures_max
+            )
         return entry
-
-    def _check_strict(self, table: Table, key: Key) -> None:
-        """With ``strict``, the first capture is the only one."""
-        if not self._options.strict:
-            return
-        other = next(iter(table), None)
-        if other is None:
-            return
-        changed = table.epoch.guards.first_difference() if other.key == key else None
-        name, captured, given = changed if changed is not None else self._difference(other.key, key)
-        if other.key == key and changed is None:
-            name, captured, given = "a name outside", "bound to another object", "what it is bound to now"
-        raise ReplayMismatchError(
-            f"{name!r} of {self._name!r} was captured as {captured}, but this call gives {given}; pass what was captured, jit a "
-            "second function for the new kind of call, or leave out strict=True",
-            function=self._name,
-            name=name,
-            captured=captured,
-            given=given,
-        )
-
-    def _difference(self, old: Key, new: Key) -> tuple[str, str, str]:
-        for index, (was, now) in enumerate(zip(old, new, strict=False)):
-            if was != now:
-                return self._parameters.name_of(index), describe_token(was), describe_token(now)
-        return "the arguments", f"{len(old)} values", f"{len(new)} values"
-
-    def _warn_of_integers(self, key: Key, others: list[Key]) -> None:
-        """Once, at the third capture that differs from two others in one integer alone."""
-        if self._tables.warned:
-            return
-        counts: dict[int, int] = {}
-        for other in others:
-            where = _one_integer_apart(key, other)
-            if where is not None:
-                counts[where] = counts.get(where, 0) + 1
-        index = next((index for index, count in counts.items() if count >= 2), None)
-        if index is None:
-            return
-        self._tables.warned = True
-        name = self._parameters.name_of(index)
-        parameter = name.partition("[")[0]
-        warnings.warn(
-            f"{self._name!r} was captured a third time for calls that differ only in the integer {name!r}; each capture costs "
-            f"time and one of captures_max={self._options.captures_max} places: make the integer an array with "
-            f"dynamic=({parameter!r},), if the function only computes with it, or pass few different values",
-            UserWarning,
-            stacklevel=6,
-        )
 
     # Without a capture.
 
@@ -414,7 +316,7 @@ class JitFunction(Generic[P, R]):
         tables = known[1] if known is not None and known[0]() is instance else self._adopt(instance)
         return _Method(self, instance, tables)
 
-    def _adopt(self, instance: Any) -> _Tables:
+    def _adopt(self, instance: Any) -> Tables:
         key, instances = id(instance), self._instances
         try:
             reference = weakref.ref(instance, lambda gone: _forget(instances, key, gone))
@@ -424,12 +326,12 @@ class JitFunction(Generic[P, R]):
                 "weakly; add '__weakref__' to its __slots__",
                 function=self._name,
             ) from None
-        tables = _Tables(self._options.warm_up)
+        tables = Tables(self._options.warm_up)
         instances[key] = (reference, tables)
         return tables
 
 
-def _forget(instances: dict[int, tuple[weakref.ref[Any], _Tables]], key: int, gone: weakref.ref[Any]) -> None:
+def _forget(instances: dict[int, tuple[weakref.ref[Any], Tables]], key: int, gone: weakref.ref[Any]) -> None:
     # The address may belong to another instance by now.
     known = instances.get(key)
     if known is not None and known[0] is gone:
@@ -439,7 +341,7 @@ def _forget(instances: dict[int, tuple[weakref.ref[Any], _Tables]], key: int, go
 class _Method(JitFunction[Any, Any]):
     """A jitted function as a method of one instance; a new one at every access, so it holds little."""
 
-    def __init__(self, owner: JitFunction[Any, Any], instance: Any, tables: _Tables) -> None:
+    def __init__(self, owner: JitFunction[Any, Any], instance: Any, tables: Tables) -> None:
         self._owner = owner
         self._function = types.MethodType(owner._function, instance)
         self._name = owner._name
@@ -449,6 +351,7 @@ class _Method(JitFunction[Any, Any]):
             parameters = Parameters(self._function, owner._options.static, owner._options.dynamic)
             owner._method_parameters = parameters
         self._parameters = parameters
+        self._row, self._row_max = parameters.row, parameters.row_max
         self._tables = tables
 
     @property
@@ -478,28 +381,6 @@ def _check_function(function: object) -> None:
         raise TypeError(f"jit takes a function, got {function!r}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(f"{function!r} is a generator; a captured function returns its results at once")
-
-
-def _one_integer_apart(key: Key, other: Key) -> int | None:
-    """The index of the one token in which two keys differ, when it differs in one plain integer only."""
-    if len(key) != len(other):
-        return None
-    different = [index for index, (a, b) in enumerate(zip(key, other, strict=True)) if a != b]
-    if len(different) != 1:
-        return None
-    a, b = list(_atoms(key[different[0]])), list(_atoms(other[different[0]]))
-    atoms = [(x, y) for x, y in zip(a, b, strict=False) if x != y]
-    if len(a) == len(b) and len(atoms) == 1 and all(type(each) is int for each in atoms[0]):
-        return different[0]
-    return None
-
-
-def _atoms(token: Any) -> Any:
-    if isinstance(token, tuple):
-        for each in token:
-            yield from _atoms(each)
-    else:
-        yield token
 
 
 def _copy_all(arrays: tuple[Array, ...]) -> tuple[Array, ...]:

@@ -41,8 +41,8 @@ class UserKernel(Generic[P]):
             parameter = self._signature.parameters.get(name)
             if parameter is None or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise ValueError(
-                    f"kernel {self._name!r} has no parameter {name!r} of its own; writes= and reads_writes= name parameters "
-                    f"among {list(self._signature.parameters)}"
+                    f"kernel {self._name!r} has no parameter {name!r} of its own; writes= and reads_writes= name "
+                    f"parameters among {list(self._signature.parameters)}"
                 )
         if both := set(writes) & set(reads_writes):
             raise ValueError(f"{sorted(both)} of kernel {self._name!r} stand in writes= and in reads_writes=")
@@ -107,8 +107,9 @@ class UserKernel(Generic[P]):
                     region(other._storage, other._offset, other._spec),
                 ):
                     raise AliasError(
-                        f"operands {other_name!r} and {name!r} of kernel {self._name!r} share memory, and one of them is "
-                        "written; pass arrays that do not overlap, or declare one operand in reads_writes= for work in place",
+                        f"operands {other_name!r} and {name!r} of kernel {self._name!r} share memory, and one of them "
+                        "is written; pass arrays that do not overlap, or declare one operand in reads_writes= for work "
+                        "in place",
                         function=self._name,
                         names=(other_name, name),
                     )
@@ -172,8 +173,8 @@ def kernel(
     """Make a function of NumPy arrays a kernel that the engine orders with everything else.
 
     ``writes`` names the parameters that it fills completely without reading them first, ``reads_writes`` those that it
-    updates; all other arrays it reads. What it returns is ignored: results go into the arrays that it is given. It runs on a
-    worker thread, maybe several times at once, so it must not depend on anything but its arguments.
+    updates; all other arrays it reads. What it returns is ignored: results go into the arrays that it is given. It runs
+    on a worker thread, maybe several times at once, so it must not depend on anything but its arguments.
 
         @aj.kernel(writes=("out",))
         def blur(out, src, radius): ...

@@ -48,8 +48,9 @@ class Options:
 class Statistics:
     """Counts of one jitted function since it was made or ``reset``, over all engines.
 
-    ``captures`` are held now, ``captures_made`` were ever made, ``captures_dropped`` went because of ``captures_max`` or
-    because a name that the function reads was bound anew. ``replays`` counts calls that fitted a capture or made one.
+    ``captures`` are held now, ``captures_made`` were ever made, ``captures_dropped`` went because of ``captures_max``
+    or because a name that the function reads was bound anew. ``replays`` counts calls that fitted a capture or made
+    one.
     """
 
     captures: int

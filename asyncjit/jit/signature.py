@@ -2,8 +2,8 @@
 
 Law: binds a call to the parameters of a function and makes one token of each value. Knows no recordings.
 
-Keyword and positional spellings of one call give the same values, hence one key. ``static=`` and ``dynamic=`` are rules for
-whole parameters, whatever is nested in them.
+Keyword and positional spellings of one call give the same values, hence one key. ``static=`` and ``dynamic=`` are rules
+for whole parameters, whatever is nested in them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Parameters:
             for index, parameter in enumerate(self.fixed)
             if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
         }
-        #: How many positional arguments are a whole call: at least, and at most; none is where positions do not say it all.
+        #: How many positional arguments are a whole call: at least, and at most; none is where positions do not say it
+        #: all.
         self.row = len(self.fixed)
         self.row_max = -1 if not self.is_simple else sys.maxsize if self.takes_more else self.row
 
@@ -56,8 +57,8 @@ class Parameters:
         for name in (*static, *dynamic):
             if name not in self.names:
                 raise ValueError(
-                    f"{name!r} is no parameter of {self.function!r}, which has {self.names}; name parameters in static= "
-                    "and dynamic="
+                    f"{name!r} is no parameter of {self.function!r}, which has {self.names}; name parameters in "
+                    "static= and dynamic="
                 )
         if both := set(static) & set(dynamic):
             raise ValueError(f"{sorted(both)} of {self.function!r} cannot be static and dynamic at once")

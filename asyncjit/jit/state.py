@@ -51,8 +51,8 @@ _assigned: JitFunction[[list[Array], list[Any]], None] = JitFunction(
 def assign(values: Mapping[Array, Any]) -> Replay[None]:
     """Write values into arrays, all under one ticket: no reader sees some of them old and some new.
 
-    Values are arrays, NumPy arrays, numbers or nested lists; they are broadcast and cast as ``array[...] = value`` does.
-    All are read before any is written. Inside the recording of a function it is part of that function.
+    Values are arrays, NumPy arrays, numbers or nested lists; they are broadcast and cast as ``array[...] = value``
+    does. All are read before any is written. Inside the recording of a function it is part of that function.
 
     Raises:
         CaptureError: there is nothing to assign, or a target is no array.

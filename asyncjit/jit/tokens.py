@@ -2,10 +2,10 @@
 
 Law: what counts by layout, what by value, what becomes an array, and what is refused. Knows no functions.
 
-An array's token is its layout (an interned object, compared by identity), a container's is its type with the tokens inside,
-everything else's is (type, value). Numbers with a fraction are *dynamic*: they become arrays without axes, so that a new
-learning rate does not record anew; the rule "dynamic" does the same for integers and booleans, "static" takes numbers by
-value and admits any hashable object.
+An array's token is its layout (an interned object, compared by identity), a container's is its type with the tokens
+inside, everything else's is (type, value). Numbers with a fraction are *dynamic*: they become arrays without axes, so
+that a new learning rate does not record anew; the rule "dynamic" does the same for integers and booleans, "static"
+takes numbers by value and admits any hashable object.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import dataclasses
 import enum
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, NoReturn, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from asyncjit.errors import CaptureError
 from asyncjit.numpy import Array
 from asyncjit.numpy._dispatch import dtype_of
-from asyncjit.numpy._handle import ArraySpec, array_spec, c_strides
+from asyncjit.numpy._handle import ArraySpec
 from asyncjit.replay import Replay
 
 __all__ = ["ArgumentSpec", "HostArrays", "Reader", "Stand", "Token", "describe_token", "replaced"]
@@ -92,12 +92,14 @@ class Reader:
             return ("=", type(value), value)
         inside = contents(value)
         if inside is not None:
-            labels = tuple(("=", type(label), label) for label, _ in inside) if isinstance(value, dict) else ()
+            labelled = inside if isinstance(value, dict) else ()
+            labels: Hashable = tuple(("=", type(label), label) for label, _ in labelled)
             tokens = [self.token(each, rule, f"{name}[{label!r}]") for label, each in inside]
-            return ("of", type(value), labels, *tokens)
+            kind: Any = type(value)
+            return ("of", kind, labels, *tokens)
         if isinstance(value, type) and (issubclass(value, np.generic) or value in _PYTHON_DTYPES):
             return ("=", type, value)
-        refuse(value, name)
+        raise refusal(value, name)
 
     def _leaf(self, value: Any, rule: str, name: str) -> Array | Stand:
         if rule == "static":
@@ -139,7 +141,7 @@ def _host_argument(value: Any, name: str) -> np.ndarray[Any, Any]:
 def contents(value: object) -> list[tuple[Any, Any]] | None:
     """Label and value of what is in a container, in order; None for what is no container."""
     kind = type(value)
-    if kind is list or kind is tuple or hasattr(kind, "_fields") and isinstance(value, tuple):
+    if kind is list or kind is tuple or (isinstance(value, tuple) and hasattr(kind, "_fields")):
         return list(enumerate(value))  # type: ignore[arg-type]
     if isinstance(value, dict) and kind in (dict, OrderedDict):
         return list(value.items())
@@ -186,22 +188,23 @@ def static_token(value: Any, name: str) -> Token:
         hash(value)
     except TypeError:
         raise CaptureError(
-            f"argument {name!r} is static and was given {_shown(value)}, which cannot be hashed; pass a tuple or a frozen "
-            "dataclass, or take it out of static=",
+            f"argument {name!r} is static and was given {_shown(value)}, which cannot be hashed; pass a tuple or a "
+            "frozen dataclass, or take it out of static=",
             name=name,
             given=type(value),
         ) from None
     return ("=", type(value), value)
 
 
-def refuse(value: object, name: str) -> NoReturn:
+def refusal(value: object, name: str) -> CaptureError:
     if isinstance(value, Replay):
-        raise CaptureError(
+        return CaptureError(
             f"argument {name!r} is a Replay; pass `replay.result`, which does not wait, or await it first", name=name
         )
-    raise CaptureError(
-        f"argument {name!r} is {_shown(value)}, which is neither an array, a number, text, an enum, a dtype, nor a list, "
-        f"tuple, dict or dataclass of these; convert it with anp.asarray, or name its parameter in static= if it is hashable",
+    return CaptureError(
+        f"argument {name!r} is {_shown(value)}, which is neither an array, a number, text, an enum, a dtype, nor a "
+        f"list, tuple, dict or dataclass of these; convert it with anp.asarray, or name its parameter in static= if it "
+        "is hashable",
         name=name,
         given=type(value),
     )
