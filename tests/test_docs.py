@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from asyncjit.runs import Arrive, Footprint, GroupState, Run, Submit
+from asyncjit.records import Footprint, GroupState, Run
+from asyncjit.runs import TRANSITIONS, Arrive, Submit
 from asyncjit.scheduler import Scheduler
 from docs import state_diagram
 from tests._source import CHECKOUT
@@ -32,8 +33,9 @@ def test_the_state_diagram_is_the_transition_table() -> None:
 def test_the_drawing_shows_every_move_of_the_table_and_no_other() -> None:
     drawn = re.findall(r"^ +(\w+) --> (\w+): (.*)$", state_diagram.diagram(), re.MULTILINE)
     moves = {(a, name, b) for a, b, names in drawn for name in names.split(", ")}
-    table = state_diagram.TRANSITIONS.items()
-    assert moves == {(a.name, stimulus.__name__, b.name) for a, row in table for stimulus, b in row.items()}
+    assert moves == {
+        (a.name, stimulus.__name__, b.name) for a, row in TRANSITIONS.items() for stimulus, b in row.items()
+    }
 
 
 def test_a_page_without_markers_is_refused_and_not_spoilt() -> None:

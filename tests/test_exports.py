@@ -1,4 +1,4 @@
-"""What a user can import: it exists, it is documented, and it has one home.
+"""What a user can import: it exists, it is documented, and it means one thing.
 
 Law: the list of public modules below is the surface; whatever is public in them stands in ``__all__``.
 """
@@ -11,11 +11,8 @@ from types import ModuleType
 
 import pytest
 
-#: Modules whose names a user types, in the order in which a name is looked for.
+#: Modules whose names a user types.
 PUBLIC = ("asyncjit", "asyncjit.numpy", "asyncjit.errors", "asyncjit.testing")
-
-#: Names that stand in two public modules on purpose: the namespace of arrays spells NumPy's names, as does Python.
-SHARED: frozenset[str] = frozenset()
 
 
 def load(name: str) -> ModuleType:
@@ -60,13 +57,17 @@ def test_public_methods_are_documented(name: str) -> None:
     assert bare == []
 
 
-def test_every_public_name_has_one_home() -> None:
-    homes: dict[str, list[str]] = {}
+def test_a_name_means_the_same_thing_wherever_it_is_public() -> None:
+    """``asyncjit.KernelError`` and ``asyncjit.errors.KernelError`` are one class; no word has two meanings."""
+    meanings: dict[str, list[object]] = {}
     for name in PUBLIC:
         for each in public_names(name):
-            if not inspect.ismodule(getattr(load(name), each)):
-                homes.setdefault(each, []).append(name)
-    assert {each: at for each, at in homes.items() if len(at) > 1 and each not in SHARED} == {}
+            meanings.setdefault(each, []).append(getattr(load(name), each))
+    assert [each for each, values in meanings.items() if any(value is not values[0] for value in values)] == []
+
+
+def test_every_error_can_be_caught_from_the_top() -> None:
+    assert [each for each in public_names("asyncjit.errors") if each not in public_names("asyncjit")] == []
 
 
 @pytest.mark.parametrize("name", PUBLIC)
