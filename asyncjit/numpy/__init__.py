@@ -1,7 +1,7 @@
 """Arrays on a device, with the functions of the Python array API standard and NumPy's names for them.
 
 Law: this page is the namespace. Operations start at once and give arrays whose elements follow; inside a captured
-function they are recorded. Dtypes are NumPy's, promotion is NumPy 2's, and results equal NumPy's bit for bit on the cpu.
+function they are recorded. Dtypes are NumPy's, promotion is NumPy 2's, results equal NumPy's bit for bit on the cpu.
 """
 
 from __future__ import annotations

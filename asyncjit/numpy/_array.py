@@ -81,6 +81,8 @@ class Array(Reading):
         """The elements in C order under another shape (one extent may be -1); a view if strides allow, else a copy."""
         given: int | Sequence[int] = shape[0] if len(shape) == 1 else shape
         target = resolve_shape(given, self.size)
+        if target == self._shape:
+            return self._view(0, target, self._strides)
         spec = self._spec
         strides = None if spec.is_contiguous else reshape(self._shape, self._strides, target)
         if strides is None:

@@ -27,6 +27,7 @@ __all__ = [
     "current_sink",
     "dtype_of",
     "recording",
+    "refuse_reads",
     "run",
     "set_eager_sink",
 ]
@@ -54,6 +55,18 @@ class Sink(Protocol):
     def constant(self, host: np.ndarray) -> StorageLike:
         """Storage that holds a copy of C-contiguous host data."""
         ...
+
+
+def refuse_reads(spec: ArraySpec, what: str) -> None:
+    """During capture state has values too, but those of now: a recorder refuses to read them.
+
+    Raises:
+        HostReadError: a function is being recorded here.
+    """
+    recorder = recording.get()
+    refuse = getattr(recorder, "refuse_read", None)
+    if refuse is not None:
+        refuse(what, spec)
 
 
 #: The recorder of this task and thread, while one captures.

@@ -228,7 +228,7 @@ def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = 
     array = as_array(x)
     low, high = (_bound(array, bound, side) for bound, side in ((min, -1), (max, 1)))
     if low is None and high is None:
-        return elementwise("positive", (array,), Array) if array.dtype.kind != "b" else array.copy()
+        return elementwise("positive", (array,), Array)
     if high is None:
         return elementwise("maximum", (array, low), Array)
     if low is None:

@@ -43,7 +43,7 @@ class StorageLike(Protocol):
 
 
 def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Strides in bytes of a C-contiguous array, as NumPy gives them (an axis of extent 0 counts as 1)."""
+    """Strides in bytes of a C-contiguous array. (Of an empty one too: an axis of extent 0 counts as 1.)"""
     strides = []
     step = itemsize
     for extent in reversed(shape):
@@ -186,6 +186,9 @@ class Handle:
     def _view(self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Self:
         """Other elements of the same storage, ``offset`` bytes on."""
         spec = self._spec
+        if 0 in shape:
+            # No element, so any place will do; this one lies inside the memory, which NumPy checks.
+            offset, strides = 0, c_strides(shape, spec.itemsize)
         return self._of(
             self._storage, self._offset + offset, array_spec(shape, strides, spec.dtype, False, spec.device)
         )

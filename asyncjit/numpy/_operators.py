@@ -21,6 +21,14 @@ A = TypeVar("A", bound=Handle)
 _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
 
 
+def _short_cut(kind: str, exponent: object) -> str | None:
+    """The operation in place of a power, by kind of dtype; for complex values the type of the exponent counts too."""
+    if kind == "f" or (kind in "iub" and type(exponent) is int) or (kind == "c" and exponent in (2, -1, 0.5)):
+        exact = kind != "c" or type(exponent) is (float if exponent == 0.5 else int)
+        return _POWERS.get(exponent) if exact else None  # type: ignore[call-overload]
+    return None
+
+
 def power(base: object, exponent: object, cls: type[A], *, out: A | None = None) -> A:
     """``base ** exponent`` as NumPy's operator does it."""
     if isinstance(base, Handle) and type(exponent) in (int, float):
@@ -29,8 +37,8 @@ def power(base: object, exponent: object, cls: type[A], *, out: A | None = None)
             raise ValueError(
                 f"integers to the negative power {exponent} are not integers; use a float exponent, or astype the base"
             )
-        short = _POWERS.get(exponent) if kind in "fc" or (kind in "iu" and exponent == 2) else None  # type: ignore[call-overload]
-        if short is not None and (kind in "fc" or type(exponent) is int):
+        short = _short_cut(kind, exponent)
+        if short is not None:
             return elementwise(short, (base,), cls, out=out, operator=True)
     return elementwise("power", (base, exponent), cls, out=out, operator=True)
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from asyncjit.errors import AsyncJitError
+from asyncjit.numpy._dispatch import refuse_reads
 from asyncjit.numpy._operators import Operators
 
 __all__ = ["Reading"]
@@ -24,6 +25,10 @@ class Reading(Operators):
     """Conversion to host objects, and ``await``."""
 
     __slots__ = ()
+
+    def _host(self, what: str) -> np.ndarray:
+        refuse_reads(self._spec, what)
+        return super()._host(what)
 
     def __await__(self) -> Generator[Any, Any, Self]:
         """Wait until whoever writes the array has finished; gives the array. Errors of the writer are raised here."""

@@ -81,7 +81,8 @@ DEAR_BINARY = (
     "divmod",
 )
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
-# Swapping the operands of these changes no bit unless both are nan, so a constant may always stand first.
+# Swapping the operands of these changes no bit unless both are nan, so a constant may stand first; a complex product is
+# another matter (fused operations round its halves in turn).
 COMMUTATIVE = frozenset({"add", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor"})
 
 
@@ -122,7 +123,7 @@ def _bind(function: NumPyKernel, name: str, arity: int, constants: dict[int, Any
         return partial(function, *values) if values else function
     first = values[0]
     if arity == 2:
-        if name in COMMUTATIVE:
+        if name in COMMUTATIVE and first.dtype.kind != "c":
             return partial(function, first)
 
         def run_right(a: object, *outs: object) -> None:

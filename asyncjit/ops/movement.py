@@ -155,7 +155,11 @@ def _round(params: Params, operands: tuple[Operand, ...]) -> NumPyKernel:
     def run(source: Any, out: Any) -> None:
         source.round(decimals, out)
 
-    return run
+    def run_integers(source: Any, out: Any) -> None:
+        # Tens of an integer: NumPy goes through floats, and refuses to do so into an integer output.
+        np.copyto(out, source.round(decimals), casting="unsafe")
+
+    return run_integers if operands and operands[0].dtype.startswith(("int", "uint")) else run
 
 
 register(Op(name="copy", infer=_infer_copy, kernel=_kernel_copy, assigns=True))
