@@ -4,8 +4,8 @@ Law: the one place that touches the thread counts of BLAS libraries. Two workers
 matmuls of one worker, two of two threads each only 1.39 x (2 cores, 512 x 512): oversubscription costs a third.
 
 The limit holds for the whole process, user code included, from the first worker's start to the close of the last
-device, when the former counts come back. Whoever wants another split gives the device fewer workers: with one, BLAS
-has all cores.
+device, when the former counts come back. Whoever wants another split gives the device fewer workers: with one, BLAS has
+all cores. A thread that holds a limit of its own through threadpoolctl keeps it.
 """
 
 from __future__ import annotations
@@ -31,18 +31,38 @@ def cores() -> int:
 
 def reserve(owner: object, workers: int) -> None:
     """Count ``workers`` for ``owner``, once, and set the limit. It looks through the loaded libraries, which takes
-    milliseconds: call it on a worker thread, before its first kernel."""
+    milliseconds: every worker calls it, on its own thread, before its first kernel."""
     with _lock:
         if owner not in _workers:
             _workers[owner] = workers
-            _apply()
+            _apply_elsewhere()
+        # Where BLAS uses OpenMP, a thread's limit is its own affair.
+        own = ThreadpoolController().select(threading_layer="openmp")
+        own.limit(limits=_threads(), user_api="blas")
 
 
 def release(owner: object) -> None:
     """Count the workers of ``owner`` no more; after the last owner the former thread counts are back."""
     with _lock:
         if _workers.pop(owner, None) is not None:
-            _apply()
+            _apply_elsewhere()
+
+
+def _threads() -> int:
+    return max(1, cores() // sum(_workers.values()))
+
+
+def _apply_elsewhere() -> None:
+    """On a thread of its own, which then ends: to threadpoolctl the thread that set the limit of OpenBLAS owns it for as
+    long as it lives, and later calls from others change nothing."""
+    thread = threading.Thread(target=_apply, name="asyncjit-blas", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        # No more threads, or the interpreter is shutting down.
+        _apply()
+    else:
+        thread.join()
 
 
 def _apply() -> None:
@@ -51,5 +71,4 @@ def _apply() -> None:
         _limiter.restore_original_limits()
         _limiter = None
     if _workers:
-        threads = max(1, cores() // sum(_workers.values()))
-        _limiter = ThreadpoolController().limit(limits=threads, user_api="blas")
+        _limiter = ThreadpoolController().limit(limits=_threads(), user_api="blas")

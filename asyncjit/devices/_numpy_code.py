@@ -36,8 +36,8 @@ class CallCode(NamedTuple):
 
 
 class BoundView(NamedTuple):
-    """A view of an input or an output. Where it is C-contiguous from the first byte of its slot (``natural``), memory of
-    this dtype and shape is the view itself; else ``spec`` makes one, which takes five times as long."""
+    """A view of an input or an output. Where it is C-contiguous from the first byte of its slot (``natural``), memory
+    of this dtype and shape is the view itself; else ``spec`` makes one, which takes five times as long."""
 
     slot: int
     natural: bool

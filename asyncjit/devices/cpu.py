@@ -13,6 +13,7 @@ hand-over (10 to 110 us each) and needs no other plan (its *narrow form*).
 from __future__ import annotations
 
 import functools
+import heapq
 import logging
 import queue
 import threading
@@ -46,17 +47,26 @@ class CpuExecutable(NumpyExecutable):
 
 
 class _Run:
-    """A submission under way. ``lock`` guards the countdown; a plan of one segment without gates has none."""
+    """A submission under way. ``lock`` guards ``countdown`` and ``ready``; a plan of one segment without gates needs
+    neither and has no countdown."""
 
-    __slots__ = ("countdown", "executable", "failure", "lock", "state", "submission")
+    __slots__ = ("countdown", "executable", "failure", "lock", "ready", "state", "submission")
 
     def __init__(self, submission: Submission, executable: CpuExecutable) -> None:
-        self.submission = submission
+        #: None when it is done: a void ticket keeps no arrays alive.
+        self.submission: Submission | None = submission
         self.executable = executable
         self.state = executable.state
         self.failure: tuple[BaseException, int | None] | None = None
         self.countdown: Countdown | None = None
+        #: Heap of the segments that may start.
+        self.ready: list[int] = []
         self.lock = threading.Lock()
+
+    def take(self) -> int | None:
+        """The lowest segment that may start."""
+        with self.lock:
+            return heapq.heappop(self.ready) if self.ready else None
 
 
 class CpuDevice:
@@ -81,7 +91,7 @@ class CpuDevice:
             hop_s=HOP_S,
         )
         self._clock: Clock = clock or MonotonicClock()
-        self._queue: queue.SimpleQueue[tuple[_Run, list[int]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Run | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         # Lists as counters: append, pop and len are atomic, with and without the GIL, and cost no lock.
@@ -127,44 +137,47 @@ class CpuDevice:
             raise
         start_times(submission)
         run = _Run(submission, submission.executable)
-        order = run.executable.order
-        if len(order.successors) > 1 or submission.gates:
-            self._start(run)
+        if len(run.executable.order.successors) > 1 or submission.gates:
+            self._start(run, submission)
         else:
-            self._put(run, order.roots)
+            self._put(run)
 
     def _refuse_when_closed(self) -> None:
         if self._closed:
             raise EngineClosedError(f"device {self.name!r} was closed and takes no more work", device=self.name)
 
-    def _start(self, run: _Run) -> None:
+    def _start(self, run: _Run, submission: Submission) -> None:
         """Set the gates and queue what may start at once."""
-        gates = run.submission.gates
-        countdown = run.countdown = Countdown(run.executable.order)
+        gates, order = submission.gates, run.executable.order
+        countdown = run.countdown = Countdown(order)
         for segment, fences in gates.items():
             # One more than the fences: until all callbacks are in place, none of them may be the last.
             countdown.hold(segment, len(fences) + 1)
-        ready = [segment for segment in run.executable.order.roots if segment not in gates]
+        for segment in order.roots:
+            if segment not in gates:
+                self._put_segment(run, segment)
         for segment, fences in gates.items():
             opened = 1
             for fence in fences:
                 opened += not fence.add_callback(functools.partial(self._open, run, segment))
-            with run.lock:
-                if countdown.release(segment, opened):
-                    ready.append(segment)
-        if ready:
-            self._put(run, sorted(ready))
+            self._open(run, segment, opened)
 
-    def _open(self, run: _Run, segment: int) -> None:
-        """A gate of the segment has opened. Called by whoever signals the fence, on any thread."""
+    def _open(self, run: _Run, segment: int, count: int = 1) -> None:
+        """``count`` gates of the segment have opened. Called by whoever signals a fence, on any thread."""
         assert run.countdown is not None
         with run.lock:
-            last = run.countdown.release(segment)
+            last = run.countdown.release(segment, count)
         if last:
-            self._put(run, [segment])
+            self._put_segment(run, segment)
 
-    def _put(self, run: _Run, ready: list[int]) -> None:
-        self._queue.put((run, ready))
+    def _put_segment(self, run: _Run, segment: int) -> None:
+        with run.lock:
+            heapq.heappush(run.ready, segment)
+        self._put(run)
+
+    def _put(self, run: _Run) -> None:
+        """Queue a ticket for the run."""
+        self._queue.put(run)
         if len(self._threads) < self.workers and len(self._idle) < self._queue.qsize():
             try:
                 self._add_worker()
@@ -177,9 +190,12 @@ class CpuDevice:
                 return
             name = f"asyncjit-{self.name}-{len(self._threads)}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)
+            # It counts as idle from now on, so that nobody starts a second one for the same ticket.
+            self._idle.append(None)
             try:
                 thread.start()
             except RuntimeError as error:
+                self._idle.pop()
                 raise DeviceLostError(
                     f"device {self.name!r} cannot start the thread {name!r}: the system's limit of threads is reached, "
                     "or the interpreter is shutting down",
@@ -195,57 +211,57 @@ class CpuDevice:
         except Exception:
             _logger.exception("device %r could not limit the threads of BLAS and goes on without", self.name)
         while True:
-            self._idle.append(None)
-            item = self._queue.get()
+            run = self._queue.get()
             self._idle.pop()
-            if item is None:
+            if run is None:
                 return
-            self._serve(*item)
+            self._serve(run)
             # Hold nothing while idle: it would keep the last replay's arrays alive.
-            item = None
+            run = None
+            self._idle.append(None)
 
-    def _serve(self, run: _Run, ready: list[int]) -> None:
-        """Run the segments in ``ready`` and whatever becomes ready by that, lowest first: the issue order."""
-        countdown = run.countdown
-        if countdown is None:
-            for segment in ready:
-                self._run_measured(run, segment)
-            self._complete(run)
+    def _serve(self, run: _Run) -> None:
+        """Run segments of this run, lowest first, as long as one may start."""
+        countdown, submission = run.countdown, run.submission
+        if submission is None:
             return
-        while ready:
-            while len(ready) > 1 and self._somebody_is_idle():
-                self._put(run, [ready.pop()])
-            segment = ready.pop(0)
-            self._run_segment(run, segment)
+        if countdown is None:
+            self._run_whole(run, submission)
+            return
+        while (segment := run.take()) is not None:
+            self._run_segment(run, submission, segment)
             with run.lock:
                 released = countdown.finish(segment)
+                for successor, _ in released:
+                    heapq.heappush(run.ready, successor)
                 finished = countdown.left == 0
             if finished:
-                self._complete(run)
+                self._complete(run, submission)
                 return
-            if released:
-                ready = sorted([*ready, *(segment for segment, _ in released)])
+            # This worker takes one of them itself.
+            for _ in released[1:]:
+                self._put(run)
 
-    def _somebody_is_idle(self) -> bool:
-        return len(self._idle) > self._queue.qsize() or len(self._threads) < self.workers
+    def _run_whole(self, run: _Run, submission: Submission) -> None:
+        """The plan has one segment, or none, and nothing to wait for."""
+        start_s = self._clock.now_s()
+        ran = [self._run_segment(run, submission, segment) for segment in run.executable.order.roots]
+        if all(ran):
+            run.executable.observe(self._clock.now_s() - start_s, alone=False)
+        self._complete(run, submission)
 
-    def _run_segment(self, run: _Run, segment: int) -> bool:
+    def _run_segment(self, run: _Run, submission: Submission, segment: int) -> bool:
         """Run it, or pass over it; whether it ran to its end."""
-        if run.submission.skip or run.failure is not None:
+        if submission.skip or run.failure is not None:
             return False
-        failure = run.executable.run_segment(segment, run.submission, run.state, self._clock)
+        failure = run.executable.run_segment(segment, submission, run.state, self._clock)
         if failure is not None:
             run.failure = failure
         return failure is None
 
-    def _run_measured(self, run: _Run, segment: int) -> None:
-        start_s = self._clock.now_s()
-        if self._run_segment(run, segment):
-            run.executable.observe(self._clock.now_s() - start_s, alone=False)
-
-    def _complete(self, run: _Run) -> None:
-        submission = run.submission
+    def _complete(self, run: _Run, submission: Submission) -> None:
         error, call_index = run.failure or (None, None)
+        run.submission = run.failure = None
         try:
             submission.report(submission, error, call_index)
         except BaseException:

@@ -1,0 +1,331 @@
+"""The CPU device beyond the protocol: threads, sharing of work, BLAS, estimates, names.
+
+Law: order is made by events and barriers, never by waiting a while.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from asyncjit.devices import _blas, open_device
+from asyncjit.devices._numpy_executor import NumpyExecutable, run_quietly
+from asyncjit.devices.base import Executable, Submission
+from asyncjit.devices.cpu import INLINE_S_MAX, CpuDevice
+from asyncjit.devices.null import NullDevice
+from asyncjit.errors import DeviceError, DeviceLostError, DeviceUnavailableError
+from asyncjit.ir import Access, Call, Kernel, Schedule, new_buffer
+from asyncjit.plan import Plan
+from asyncjit.streams import Fence
+from tests.conformance.plans import PlanBuilder, whole
+
+PATIENCE_S = 20.0
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture
+def device() -> Any:
+    opened = CpuDevice(workers=2)
+    yield opened
+    assert opened.close(PATIENCE_S)
+
+
+def submit(device: CpuDevice, executable: Executable, gates: Any = None) -> tuple[threading.Event, list[Any]]:
+    done, reports = threading.Event(), list[Any]()
+    submission = Submission(
+        executable,
+        executable.create_frame(),
+        [],
+        gates or {},
+        lambda submission, error, call_index: reports.append(error),
+        Fence(),
+    )
+    submission.fence.add_callback(done.set)
+    device.submit(submission)
+    return done, reports
+
+
+def run(device: CpuDevice, executable: Executable) -> None:
+    done, reports = submit(device, executable)
+    assert done.wait(PATIENCE_S)
+    assert reports == [None]
+
+
+def two_arms(device: CpuDevice, kernel: Any) -> Executable:
+    """The same kernel on two streams at once."""
+    builder = PlanBuilder(device.name)
+    for stream in range(2):
+        builder.segment(stream)
+        builder.call(kernel, builder.intermediate())
+    return device.instantiate(builder.plan())
+
+
+def one_call(device: CpuDevice, kernel: Any) -> Executable:
+    builder = PlanBuilder(device.name)
+    builder.call(kernel, builder.intermediate())
+    return device.instantiate(builder.plan())
+
+
+class TestWorkers:
+    def test_independent_segments_of_one_plan_run_at_the_same_time(self, device: CpuDevice) -> None:
+        meeting = threading.Barrier(2)
+        executable = two_arms(device, lambda out: meeting.wait(PATIENCE_S))
+        for _ in range(5):
+            run(device, executable)
+
+    def test_what_becomes_ready_together_is_shared_with_an_idle_worker(self, device: CpuDevice) -> None:
+        meeting = threading.Barrier(2)
+        builder = PlanBuilder(device.name)
+        root = builder.segment(stream=0)
+        builder.call(lambda out: None, builder.intermediate())
+        for stream, waits in ((0, []), (1, [root])):
+            builder.segment(stream, waits)
+            builder.call(lambda out: meeting.wait(PATIENCE_S), builder.intermediate())
+        run(device, device.instantiate(builder.plan()))
+
+    def test_two_submissions_run_at_the_same_time(self, device: CpuDevice) -> None:
+        meeting = threading.Barrier(2)
+        executable = one_call(device, lambda out: meeting.wait(PATIENCE_S))
+        events = [submit(device, executable)[0] for _ in range(2)]
+        assert all(event.wait(PATIENCE_S) for event in events)
+
+    def test_a_plan_stays_on_one_worker_while_the_others_are_busy(self, device: CpuDevice) -> None:
+        go, started, threads = threading.Event(), threading.Event(), list[str]()
+
+        def block(out: Array) -> None:
+            started.set()
+            assert go.wait(PATIENCE_S)
+
+        blocked, _ = submit(device, one_call(device, block))
+        assert started.wait(PATIENCE_S)
+        executable = two_arms(device, lambda out: threads.append(threading.current_thread().name))
+        for _ in range(10):
+            run(device, executable)
+        go.set()
+        assert blocked.wait(PATIENCE_S)
+        assert len(threads) == 20
+        assert len(set(threads)) == 1
+
+    def test_threads_start_when_they_are_needed_and_carry_the_device_in_their_names(self, device: CpuDevice) -> None:
+        def names() -> list[str]:
+            return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("asyncjit-cpu-"))
+
+        assert names() == []
+        run(device, one_call(device, lambda out: None))
+        assert names() == ["asyncjit-cpu-0"]
+        meeting = threading.Barrier(2)
+        run(device, two_arms(device, lambda out: meeting.wait(PATIENCE_S)))
+        assert names() == ["asyncjit-cpu-0", "asyncjit-cpu-1"]
+        assert all(t.daemon for t in threading.enumerate() if t.name.startswith("asyncjit-cpu-"))
+
+    def test_a_worker_may_close_its_own_device(self) -> None:
+        device = CpuDevice(workers=1)
+        closed = list[bool]()
+        run(device, one_call(device, lambda out: None))
+        executable = one_call(device, lambda out: None)
+        submission = Submission(
+            executable, executable.create_frame(), [], {}, lambda *outcome: closed.append(device.close(0.0)), Fence()
+        )
+        device.submit(submission)
+        assert device.close(PATIENCE_S)
+        # In its own report a submission still counts as taken.
+        assert closed == [False]
+
+    def test_a_system_that_has_no_more_threads_is_a_lost_device(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        device = CpuDevice(workers=2)
+        executable = one_call(device, lambda out: None)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(DeviceLostError, match="cannot start the thread"):
+                submit(device, executable)
+        run(device, executable)
+        started, go = threading.Event(), threading.Event()
+        first, _ = submit(device, one_call(device, lambda out: (started.set(), go.wait(PATIENCE_S))))
+        assert started.wait(PATIENCE_S)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            second, _ = submit(device, executable)
+        go.set()
+        assert first.wait(PATIENCE_S)
+        assert second.wait(PATIENCE_S)
+        assert device.close(PATIENCE_S)
+
+    def test_a_device_needs_a_worker(self) -> None:
+        with pytest.raises(ValueError, match="at least one worker"):
+            CpuDevice(workers=0)
+        assert CpuDevice().workers == CpuDevice().capabilities.streams_max == _blas.cores()
+        assert repr(CpuDevice("cpu:7", workers=3)) == "CpuDevice('cpu:7', workers=3, in_flight=0)"
+
+
+class TestBlas:
+    def threads(self) -> set[int]:
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    def test_blas_threads_times_workers_are_at_most_the_cores_until_the_last_device_closes(self) -> None:
+        before = self.threads()
+        first, second = CpuDevice(workers=_blas.cores()), CpuDevice("cpu:1", workers=1)
+        run(second, one_call(second, lambda out: None))
+        assert self.threads() == {_blas.cores()}
+        run(first, one_call(first, lambda out: None))
+        assert self.threads() == {1}
+        assert first.close(PATIENCE_S)
+        assert self.threads() == {_blas.cores()}
+        assert second.close(PATIENCE_S)
+        assert self.threads() == before
+
+    def test_a_limit_that_cannot_be_set_is_logged_and_work_goes_on(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fail(owner: object, workers: int) -> None:
+            raise OSError("no libraries to be seen")
+
+        monkeypatch.setattr(_blas, "reserve", fail)
+        device = CpuDevice(workers=1)
+        run(device, one_call(device, lambda out: None))
+        assert "no libraries to be seen" in caplog.text
+        assert device.close(PATIENCE_S)
+
+
+class TestEstimate:
+    def executable(self) -> NumpyExecutable:
+        builder = PlanBuilder("cpu")
+        builder.call("add", builder.input(), builder.input(), builder.output())
+        return NumpyExecutable(builder.plan(), "cpu", INLINE_S_MAX)
+
+    def test_work_decides_before_anything_was_measured(self) -> None:
+        small, big = PlanBuilder("cpu"), PlanBuilder("cpu")
+        small.call("add", small.input(), small.input(), small.output())
+        big.call("add", big.input(1 << 24), big.input(1 << 24), big.output(1 << 24))
+        assert NumpyExecutable(small.plan(), "cpu", INLINE_S_MAX).runs_inline
+        assert not NumpyExecutable(big.plan(), "cpu", INLINE_S_MAX).runs_inline
+
+    def test_the_first_replay_alone_replaces_the_guess(self) -> None:
+        executable = self.executable()
+        executable.observe(3e-3, alone=True)
+        assert executable.estimated_s == 3e-3
+        assert not executable.runs_inline
+
+    def test_an_estimate_falls_at_once_and_rises_slowly(self) -> None:
+        executable = self.executable()
+        executable.observe(20e-6, alone=True)
+        executable.observe(10e-6, alone=True)
+        assert executable.estimated_s == 10e-6
+        executable.observe(1.0, alone=True)
+        assert executable.estimated_s == pytest.approx(12.5e-6)
+        executable.observe(11e-6, alone=True)
+        assert executable.estimated_s == 11e-6
+        for _ in range(20):
+            executable.observe(1.0, alone=True)
+        assert not executable.runs_inline
+
+    def test_a_worker_can_only_show_that_a_plan_is_faster(self) -> None:
+        executable = self.executable()
+        guess = executable.estimated_s
+        executable.observe(1.0, alone=False)
+        assert executable.estimated_s == guess
+        executable.observe(guess / 2, alone=False)
+        assert executable.estimated_s == guess / 2
+
+    def test_workers_measure_plans_of_one_segment(self, device: CpuDevice) -> None:
+        builder = PlanBuilder(device.name)
+        # A guess that is far too high, from the bytes; nothing of them is touched.
+        builder.call(lambda out: None, builder.intermediate(1 << 24))
+        executable = device.instantiate(builder.plan())
+        guess = executable.estimated_s
+        run(device, executable)
+        assert executable.estimated_s < guess
+
+
+def test_big_frames_are_not_made_on_the_loop() -> None:
+    builder = PlanBuilder("cpu")
+    builder.call(lambda out: None, builder.intermediate(1 << 21))
+    assert not NumpyExecutable(builder.plan(), "cpu", INLINE_S_MAX).frames_are_cheap
+    builder = PlanBuilder("cpu")
+    for _ in range(200):
+        builder.call(lambda out: None, builder.intermediate())
+    assert not NumpyExecutable(builder.plan(), "cpu", INLINE_S_MAX).frames_are_cheap
+
+
+def test_a_frame_is_aligned_and_zero_at_first() -> None:
+    seen: list[tuple[int, float]] = []
+    builder = PlanBuilder("cpu")
+    for _ in range(3):
+        builder.call(lambda out: seen.append((out.ctypes.data % 64, float(out.sum()))), builder.intermediate(40))
+    device = CpuDevice(workers=1)
+    run(device, device.instantiate(builder.plan()))
+    assert device.close(PATIENCE_S)
+    assert seen == [(0, 0.0)] * 3
+
+
+def test_frames_that_are_gone_are_not_remembered(device: CpuDevice) -> None:
+    builder = PlanBuilder(device.name)
+    builder.call(lambda out: None, builder.state())
+    executable = device.instantiate(builder.plan())
+    for _ in range(100):
+        executable.create_frame()
+    frame = executable.create_frame()
+    assert len(executable._frames) == 1
+    executable.bind_state([(0, np.zeros(4, np.float32), 0)])
+    del frame
+    executable.bind_state([(0, np.zeros(4, np.float32), 0)])
+
+
+def test_a_kernel_for_another_device_is_refused() -> None:
+    buffer = new_buffer("cpu", 16)
+    kernel = Kernel("cuda only", (Access.WRITE,), (), "__global__ void f() {}")
+    schedule = Schedule((Call(kernel, (whole(buffer),)),))
+    plan = Plan(schedule, (), PlanBuilder("cpu").plan().segments, {}, {buffer: 0}, (), (), Call(kernel, ()).cost)
+    builder = PlanBuilder("cpu")
+    builder.call(lambda out: None, builder.intermediate())
+    plan = builder.plan()
+    object.__setattr__(plan.schedule.calls[0].kernel, "implementation", "__global__ void f() {}")
+    with pytest.raises(DeviceError, match="no implementation for the CPU"):
+        CpuDevice(workers=1).instantiate(plan)
+
+
+def test_a_plan_without_calls_completes(device: CpuDevice) -> None:
+    run(device, device.instantiate(PlanBuilder(device.name).plan()))
+
+
+def test_a_callback_that_raises_does_not_end_a_worker(device: CpuDevice, caplog: pytest.LogCaptureFixture) -> None:
+    executable = one_call(device, lambda out: None)
+    submission = Submission(executable, executable.create_frame(), [], {}, lambda *outcome: None, Fence())
+
+    def callback() -> None:
+        raise RuntimeError("broken callback")
+
+    submission.fence.add_callback(callback)
+    device.submit(submission)
+    assert device.close(PATIENCE_S)
+    assert "broken callback" in caplog.text
+
+
+def test_warnings_are_off_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def divide() -> Array:
+        return np.divide(np.ones(1), 0)
+
+    assert run_quietly(divide).tolist() == [np.inf]
+    # As on a NumPy that keeps its error state elsewhere.
+    monkeypatch.setattr("asyncjit.devices._numpy_executor._error_state", None)
+    assert run_quietly(divide).tolist() == [np.inf]
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        divide()
+
+
+class TestNames:
+    def test_devices_are_made_by_name(self) -> None:
+        assert isinstance(open_device("cpu"), CpuDevice)
+        assert open_device("cpu:1").name == "cpu:1"
+        assert isinstance(open_device("null"), NullDevice)
+
+    @pytest.mark.parametrize("name", ["tpu", "cpu:", "cpu:x", "", "sim", ":1"])
+    def test_there_is_no_other(self, name: str) -> None:
+        with pytest.raises(DeviceUnavailableError, match="there is no device"):
+            open_device(name)
