@@ -53,7 +53,7 @@ def _threads() -> int:
 
 
 def _apply_elsewhere() -> None:
-    """On a thread of its own, which then ends: to threadpoolctl the thread that set the limit of OpenBLAS owns it for as
+    """On a thread of its own, which then ends: to threadpoolctl the thread that set the limit of OpenBLAS owns it as
     long as it lives, and later calls from others change nothing."""
     thread = threading.Thread(target=_apply, name="asyncjit-blas", daemon=True)
     try:

@@ -64,7 +64,7 @@ class Harness:
 
     def array(self, values: Any, dtype: str = "float32") -> np.ndarray[Any, Any]:
         host = np.asarray(values, dtype)
-        memory = self.device.allocate_array(host.shape, dtype)
+        memory: np.ndarray[Any, Any] = self.device.allocate_array(host.shape, dtype)
         memory[...] = host
         return memory
 

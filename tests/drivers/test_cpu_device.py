@@ -6,6 +6,7 @@ Law: order is made by events and barriers, never by waiting a while.
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,7 @@ from asyncjit.devices.base import Executable, Submission
 from asyncjit.devices.cpu import INLINE_S_MAX, CpuDevice
 from asyncjit.devices.null import NullDevice
 from asyncjit.errors import DeviceError, DeviceLostError, DeviceUnavailableError
-from asyncjit.ir import Access, Call, Kernel, Schedule, new_buffer
-from asyncjit.plan import Plan
+from asyncjit.ir import Access, Call, Kernel, Schedule
 from asyncjit.streams import Fence
 from tests.conformance.plans import PlanBuilder, whole
 
@@ -147,7 +147,12 @@ class TestWorkers:
                 submit(device, executable)
         run(device, executable)
         started, go = threading.Event(), threading.Event()
-        first, _ = submit(device, one_call(device, lambda out: (started.set(), go.wait(PATIENCE_S))))
+
+        def block(out: Array) -> None:
+            started.set()
+            assert go.wait(PATIENCE_S)
+
+        first, _ = submit(device, one_call(device, block))
         assert started.wait(PATIENCE_S)
         with monkeypatch.context() as patched:
             patched.setattr(threading.Thread, "start", refuse)
@@ -278,15 +283,12 @@ def test_frames_that_are_gone_are_not_remembered(device: CpuDevice) -> None:
 
 
 def test_a_kernel_for_another_device_is_refused() -> None:
-    buffer = new_buffer("cpu", 16)
-    kernel = Kernel("cuda only", (Access.WRITE,), (), "__global__ void f() {}")
-    schedule = Schedule((Call(kernel, (whole(buffer),)),))
-    plan = Plan(schedule, (), PlanBuilder("cpu").plan().segments, {}, {buffer: 0}, (), (), Call(kernel, ()).cost)
     builder = PlanBuilder("cpu")
-    builder.call(lambda out: None, builder.intermediate())
-    plan = builder.plan()
-    object.__setattr__(plan.schedule.calls[0].kernel, "implementation", "__global__ void f() {}")
-    with pytest.raises(DeviceError, match="no implementation for the CPU"):
+    buffer = builder.intermediate()
+    builder.call(lambda out: None, buffer)
+    cuda_only = Call(Kernel("blur", (Access.WRITE,), (), "__global__ void blur(float *out) {}"), (whole(buffer),))
+    plan = replace(builder.plan(), schedule=Schedule((cuda_only,)))
+    with pytest.raises(DeviceError, match="'blur' has no implementation for the CPU"):
         CpuDevice(workers=1).instantiate(plan)
 
 
