@@ -51,6 +51,14 @@ def where_in_user_code() -> str:
     return ""
 
 
+def user_stacklevel() -> int:
+    """What ``warnings.warn`` takes, called by the caller, to speak of the innermost frame outside asyncjit."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def line_of(where: str) -> str:
     """The source line at ``file:line``, in brackets and backquotes, or ""."""
     file, _, line = where.rpartition(":")
@@ -61,16 +69,18 @@ def line_of(where: str) -> str:
 class Traced:
     """Storage of an array that is being recorded: a buffer of the schedule, no memory.
 
-    ``constant`` is the storage of host data met during capture, until somebody writes to it.
+    ``constant`` is the storage of host data met during capture, until somebody writes to it. ``is_value`` marks what
+    must be copied before it is written: such data, and numbers passed as arguments.
     """
 
-    __slots__ = ("__weakref__", "buffer", "constant", "made_at", "recorder", "what")
+    __slots__ = ("__weakref__", "buffer", "constant", "is_value", "made_at", "recorder", "what")
 
     def __init__(self, recorder: Recorder, buffer: ir.Buffer, what: str = "", constant: Storage | None = None) -> None:
         self.recorder = recorder
         self.buffer = buffer
         self.what = what
         self.constant = constant
+        self.is_value = constant is not None
         self.made_at = where_in_user_code()
 
     @property
@@ -164,6 +174,8 @@ class Recorder:
         self.met_at: dict[Storage, str] = {}
         #: Shape and dtype of host data met during capture; the buffers that stand for it are only read.
         self.constants: dict[ir.Buffer, Layout] = {}
+        #: The same for all buffers that hold values nobody may write into: constants, and arguments that are numbers.
+        self.values: dict[ir.Buffer, Layout] = {}
         #: Shape and dtype of every buffer made during capture.
         self.layouts: dict[ir.Buffer, Layout] = {}
         self.made: list[weakref.ref[Traced]] = []
@@ -181,7 +193,7 @@ class Recorder:
     def emit(self, kernel: ir.Kernel, operands: Sequence[tuple[Any, int, ArraySpec]], cost: ir.Cost) -> None:
         self.check_use()
         for (storage, _, _), access in zip(operands, kernel.access, strict=True):
-            if access.writes and type(storage) is Traced and storage.constant is not None:
+            if access.writes and type(storage) is Traced and storage.is_value:
                 self._unshare(storage)
         resolved = tuple(
             ir.operand_of(self.buffer_of(storage), spec.shape, spec.strides, spec.dtype.name, spec.itemsize, offset)
@@ -194,17 +206,32 @@ class Recorder:
         self.check_use()
         storage = self.engine.constant(host, self.device)
         buffer = self.buffer_of(storage)
-        self.constants[buffer] = (host.shape, host.dtype.name)
+        self.constants[buffer] = self.values[buffer] = (host.shape, host.dtype.name)
         return self._traced(buffer, constant=storage)
+
+    def refuse_read(self, what: str, spec: ArraySpec) -> None:
+        """State has a value while the function is recorded, but that of now; each replay would have to see its own.
+
+        Raises:
+            HostReadError: the function that is being recorded reads a value. Tasks that it started may.
+        """
+        if not self.dead and threading.get_ident() == self._thread and current_task() is self._task:
+            raise host_read_error(self.name, what, f"{spec.dtype.name}{list(spec.shape)}")
 
     # For whoever runs the function.
 
-    def placeholder(self, spec: ArraySpec, name: str, storage: Storage | None, offset: int) -> Array:
+    def placeholder(
+        self, spec: ArraySpec, name: str, storage: Storage | None, offset: int, is_number: bool = False
+    ) -> Array:
         """A stand-in for an argument: the same layout, in a slot that begins at the argument's lowest byte."""
         low, high = spec.extent
         buffer = ir.new_buffer(spec.device, high - low)
         self.inputs.append(Input(name, spec, buffer, storage, offset))
-        return Array(self._traced(buffer, name), -low, spec.shape, spec.strides, spec.dtype, spec.weak)
+        traced = self._traced(buffer, name)
+        if is_number:
+            traced.is_value = True
+            self.values[buffer] = (spec.shape, spec.dtype.name)
+        return Array(traced, -low, spec.shape, spec.strides, spec.dtype, spec.weak)
 
     def close(self) -> None:
         """The function has returned: nothing is recorded from now on."""
@@ -253,15 +280,15 @@ class Recorder:
         return traced
 
     def _unshare(self, storage: Traced) -> None:
-        """Host data is about to be written: each replay gets its own copy, as each run of the function would."""
+        """A value is about to be written: each replay gets its own copy, as each run of the function would."""
         old = storage.buffer
         new = ir.new_buffer(old.device, old.nbytes)
-        shape, name = self.layouts[new] = self.constants[old]
+        shape, name = self.layouts[new] = self.values[old]
         itemsize = np.dtype(name).itemsize
         strides = c_strides(shape, itemsize)
         source, target = (ir.operand_of(each, shape, strides, name, itemsize) for each in (old, new))
         self.calls.append(ir.Call(COPY, (source, target), ir.Cost(0, 2 * old.nbytes), where_in_user_code()))
-        storage.buffer, storage.constant = new, None
+        storage.buffer, storage.constant, storage.is_value = new, None, False
 
 
 def current_task() -> object | None:

@@ -18,6 +18,7 @@ from asyncjit.engine import Engine
 from asyncjit.errors import CaptureError
 from asyncjit.jit.signature import Parameters, Values
 from asyncjit.jit.structure import Structure, take_apart
+from asyncjit.jit.tokens import is_number
 from asyncjit.loading import recording as engine_recording
 from asyncjit.numpy import Array
 from asyncjit.numpy._dispatch import recording
@@ -162,9 +163,9 @@ def _run_on_stand_ins(
     """A frame of its own: when it is gone, no array of the recording is alive unless the function kept it."""
     remaining = iter(arguments)
 
-    def stand_in(_: object, path: str) -> Array:
+    def stand_in(leaf: object, path: str) -> Array:
         argument = next(remaining)
-        return recorder.placeholder(argument.spec, path, argument.storage, argument.offset)
+        return recorder.placeholder(argument.spec, path, argument.storage, argument.offset, is_number(leaf))
 
     result = run_body(function, parameters, parameters.rebuild(values, stand_in), recorder.name)
     pieces, build = take_apart(result, recorder.name)

@@ -17,6 +17,7 @@ from asyncjit.engine import Engine
 from asyncjit.errors import AliasError
 from asyncjit.jit.body import Recorded
 from asyncjit.jit.guards import Guards
+from asyncjit.jit.hosts import CallHost
 from asyncjit.jit.options import Options
 from asyncjit.numpy import Array
 from asyncjit.program import Group, Program
@@ -133,6 +134,7 @@ class Table:
         self.group = Group(
             name, in_flight_max=options.in_flight_max, on_cancel=options.on_cancel, exempt=options.exempt
         )
+        self.host = CallHost(engine)
         self.uses = 0
         self.made = 0
         self.dropped = 0

@@ -21,11 +21,11 @@ from asyncjit.errors import CaptureError, WouldBlockError
 from asyncjit.jit.body import Argument, Body, Ready, inlining, record, run_body
 from asyncjit.jit.captures import Entry, Epoch, Key, Table
 from asyncjit.jit.explain import explain_table
-from asyncjit.jit.hosts import CallHost, PrepareHost
+from asyncjit.jit.hosts import PrepareHost
 from asyncjit.jit.options import Options, Statistics
 from asyncjit.jit.signature import Parameters, Values
 from asyncjit.jit.structure import take_apart
-from asyncjit.jit.tables import Tables, refuse_second, warn_of_integers
+from asyncjit.jit.tables import Tables, refuse_foreign, refuse_second
 from asyncjit.jit.tokens import Stand
 from asyncjit.numpy import Array, asarray, zeros
 from asyncjit.replay import Replay
@@ -119,6 +119,7 @@ class JitFunction(Generic[P, R]):
         entry = epoch.entries.get(key)
         if entry is None:
             entry = self._capture(table, epoch, key, leaves, values, lowering=False)
+            self._tables.tell()
         await anyio.to_thread.run_sync(table.engine.lower, entry.program, self._options.executor)
 
     def _table(self) -> Table:
@@ -148,6 +149,9 @@ class JitFunction(Generic[P, R]):
                 entry = epoch.entries.get(key)
                 if entry is not None:
                     storages = {array._storage for array in args}
+                    for storage in storages:
+                        if storage.engine is not engine:
+                            refuse_foreign(self._name, self._parameters, args, engine)
                     if (
                         len(storages) == len(args)
                         and not epoch.pinned
@@ -157,7 +161,10 @@ class JitFunction(Generic[P, R]):
                     return table, epoch, key, args, table.find(epoch, key, args)
         values = self._parameters.bind(args, kwargs)
         arrays: list[Any] = []
-        key = self._parameters.key_of(values, arrays, CallHost(engine))
+        key = self._parameters.key_of(values, arrays, table.host)
+        for array in arrays:
+            if array._storage.engine is not engine:
+                refuse_foreign(self._name, self._parameters, values, engine)
         return table, epoch, key, arrays, table.find(epoch, key, arrays)
 
     def match(self, *args: P.args, **kwargs: P.kwargs) -> object:
@@ -196,7 +203,9 @@ class JitFunction(Generic[P, R]):
             [array._offset for array in arrays],
             [array._spec for array in arrays],
         )
-        return table.engine.submit_first(table.group, (epoch, key, pattern), prepare)
+        replay = table.engine.submit_first(table.group, (epoch, key, pattern), prepare)
+        self._tables.tell()
+        return replay
 
     def _capture(
         self,
@@ -226,12 +235,9 @@ class JitFunction(Generic[P, R]):
             program.lowered = False
         arrays = [leaf for leaf in leaves if not isinstance(leaf, Stand)]
         pattern = pattern_of([a._storage for a in arrays], [a._offset for a in arrays], [a._spec for a in arrays])
-        others = [entry.key for entry in table]
+        others = [] if self._tables.told else [entry.key for entry in table]
         entry = table.add(epoch, Entry(key, pattern, program, recorded))
-        if not self._tables.warned:
-            self._tables.warned = warn_of_integers(
-                self._name, self._parameters, key, others, self._options.captures_max
-            )
+        self._tables.note_integers(self._parameters, key, others, self._options.captures_max)
         return entry
 
     # Without a capture.

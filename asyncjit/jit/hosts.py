@@ -18,15 +18,41 @@ from asyncjit.numpy._handle import array_spec, c_strides
 __all__ = ["CallHost", "PrepareHost"]
 
 
+#: Numbers whose arrays are kept: a learning rate, a temperature. Dropped all at once beyond it.
+_NUMBERS_MAX = 64
+
+_DTYPES: tuple[tuple[type, np.dtype[Any]], ...] = (
+    (bool, np.dtype(np.bool_)),
+    (int, np.dtype(np.int64)),
+    (float, np.dtype(np.float64)),
+    (complex, np.dtype(np.complex128)),
+)
+
+
 class CallHost:
     """Host values of a call become arrays of the engine."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._numbers: dict[tuple[int, type, object], Array] = {}
 
-    def from_host(self, host: np.ndarray[Any, Any], weak: bool) -> Array:
+    def from_host(self, host: np.ndarray[Any, Any]) -> Array:
         storage = self._engine.constant(host)
-        return Array(storage, 0, host.shape, c_strides(host.shape, host.itemsize), host.dtype, weak)
+        return Array(storage, 0, host.shape, c_strides(host.shape, host.itemsize), host.dtype)
+
+    def from_number(self, value: complex, place: int) -> Array:
+        # 0.0 == -0.0, so what may hide the sign of a zero is told apart by its text; a NaN equals nothing and is made
+        # anew.
+        key = (place, type(value), value if value and not isinstance(value, complex) else repr(value))
+        array = self._numbers.get(key)
+        if array is None:
+            dtype = next(dtype for kind, dtype in _DTYPES if isinstance(value, kind))
+            storage = self._engine.constant(np.array(value, dtype))
+            array = Array(storage, 0, (), (), dtype, dtype.kind != "b")
+            if len(self._numbers) >= _NUMBERS_MAX:
+                self._numbers.clear()
+            self._numbers[key] = array
+        return array
 
     def stand(self, spec: ArgumentSpec, name: str) -> NoReturn:
         raise CaptureError(

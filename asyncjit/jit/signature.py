@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 
 from asyncjit.jit.tokens import HostArrays, Reader, Token, describe_token, replaced
 from asyncjit.numpy import Array
-from asyncjit.numpy._handle import ArraySpec
 
 __all__ = ["Parameters", "Values"]
 
@@ -148,7 +147,9 @@ class Parameters:
     def describe(self, key: Sequence[Token]) -> str:
         """A key in words: ``x: float32[32, 784], n=3``."""
         return ", ".join(
-            self.name_of(index) + (": " if isinstance(token, ArraySpec) else "=") + describe_token(token)
+            self.name_of(index)
+            + ("=" if isinstance(token, tuple) and token[0] == "=" else ": ")
+            + describe_token(token)
             for index, token in enumerate(key)
         )
 

@@ -8,29 +8,33 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
+from asyncjit.capture.recorder import user_stacklevel
 from asyncjit.engine import Engine
-from asyncjit.errors import ReplayMismatchError
+from asyncjit.errors import CaptureError, ReplayMismatchError
 from asyncjit.jit.captures import Key, Table
 from asyncjit.jit.options import Options
-from asyncjit.jit.signature import Parameters
+from asyncjit.jit.signature import Parameters, Values
 from asyncjit.jit.tokens import describe_token
+from asyncjit.numpy import Array
 
-__all__ = ["Tables", "refuse_second", "warn_of_integers"]
+__all__ = ["Tables", "refuse_foreign", "refuse_second"]
 
 
 class Tables:
     """The captures of one function, or of one instance's method, by engine."""
 
-    __slots__ = ("_by_engine", "_lock", "latest", "warm_ups_left", "warned")
+    __slots__ = ("_by_engine", "_lock", "_warning", "latest", "told", "warm_ups_left")
 
     def __init__(self, warm_ups: int) -> None:
         self._lock = threading.Lock()
         self._by_engine: dict[Engine, Table] = {}
         self.latest: Table | None = None
         self.warm_ups_left = warm_ups
-        self.warned = False
+        #: The warning about integers has been found necessary; it is given once.
+        self.told = False
+        self._warning = ""
 
     def of(self, engine: Engine, name: str, function: object, options: Options) -> Table:
         with self._lock:
@@ -50,11 +54,45 @@ class Tables:
             self._by_engine = {}
             self.latest = None
 
+    def note_integers(self, parameters: Parameters, key: Key, others: Sequence[Key], captures_max: int) -> None:
+        if not self.told:
+            self._warning = _integer_warning(parameters.function, parameters, key, others, captures_max)
+            self.told = bool(self._warning)
+
+    def tell(self) -> None:
+        """Give the warning that has been found necessary, once, in the user's name."""
+        if self._warning:
+            warning, self._warning = self._warning, ""
+            warnings.warn(warning, UserWarning, stacklevel=user_stacklevel())
+
     def take_warm_up(self) -> bool:
         """Whether this call is one of those that run eagerly."""
         with self._lock:
             self.warm_ups_left -= 1
             return self.warm_ups_left >= 0
+
+
+def refuse_foreign(name: str, parameters: Parameters, values: Values, engine: Engine) -> NoReturn:
+    """Arrays of another engine: this one does not know who else uses them.
+
+    Raises:
+        CaptureError: always; names the argument.
+    """
+    found: list[str] = []
+
+    def look(leaf: object, path: str) -> object:
+        if isinstance(leaf, Array) and leaf._storage.engine is not engine:  # type: ignore[attr-defined]
+            found.append(path)
+        return leaf
+
+    parameters.rebuild(values, look)
+    raise CaptureError(
+        f"argument {found[0]!r} of {name!r} belongs to another engine than the one that is in use here; make arrays "
+        "and call functions inside the same `async with aj.Engine(...)`, or copy it with "
+        "anp.asarray(np.asarray(array))",
+        function=name,
+        name=found[0],
+    )
 
 
 def refuse_second(table: Table, key: Key, parameters: Parameters) -> None:
@@ -91,8 +129,8 @@ def _difference(table: Table, old: Key, new: Key, parameters: Parameters) -> tup
     return "the overlap of arguments", "another one", "this one"
 
 
-def warn_of_integers(name: str, parameters: Parameters, key: Key, others: Sequence[Key], captures_max: int) -> bool:
-    """Whether this is the third capture that differs from two others in one integer alone; warns if so."""
+def _integer_warning(name: str, parameters: Parameters, key: Key, others: Sequence[Key], captures_max: int) -> str:
+    """What to say when this is the third capture that differs from two others in one integer alone; else ""."""
     counts: dict[int, int] = {}
     for other in others:
         where = _one_integer_apart(key, other)
@@ -100,16 +138,14 @@ def warn_of_integers(name: str, parameters: Parameters, key: Key, others: Sequen
             counts[where] = counts.get(where, 0) + 1
     index = next((index for index, count in counts.items() if count >= 2), None)
     if index is None:
-        return False
+        return ""
     argument = parameters.name_of(index)
-    warnings.warn(
+    return (
         f"{name!r} was captured a third time for calls that differ only in the integer {argument!r}; each capture "
-        f"takes time and one of captures_max={captures_max} places: make the integer an array with dynamic=("
-        f"{argument.partition('[')[0]!r},), if the function only computes with it, or pass few different values",
-        UserWarning,
-        stacklevel=2,
+        f"takes time and one of captures_max={captures_max} places: make the integer an array with "
+        f"dynamic=({argument.partition('[')[0]!r},), if the function only computes with it, or pass few different "
+        "values"
     )
-    return True
 
 
 def _one_integer_apart(key: Key, other: Key) -> int | None:

@@ -53,7 +53,17 @@ class Stand:
 class HostArrays(Protocol):
     """Where host values of a call get their memory."""
 
-    def from_host(self, host: np.ndarray[Any, Any], weak: bool) -> Array: ...
+    def from_host(self, host: np.ndarray[Any, Any]) -> Array: ...
+
+    def from_number(self, value: complex, place: int) -> Array:
+        """An array without axes that adapts to the dtypes around it, as the number does; a bool does not adapt.
+
+        Nobody writes into it, so calls may share it; within one call each ``place`` has its own.
+
+        Raises:
+            OverflowError: an integer beyond int64.
+        """
+        ...
 
     def stand(self, spec: ArgumentSpec, name: str) -> Stand: ...
 
@@ -67,6 +77,11 @@ def is_leaf(value: object, rule: str) -> bool:
     if isinstance(value, np.ndarray | np.generic | float | complex):
         return True
     return rule == "dynamic" and isinstance(value, int)
+
+
+def is_number(leaf: object) -> bool:
+    """Whether a leaf is a Python number, which nobody can write into."""
+    return not isinstance(leaf, Array | ArgumentSpec | np.ndarray | np.generic)
 
 
 class Reader:
@@ -85,7 +100,7 @@ class Reader:
         if is_leaf(value, rule):
             leaf = self._leaf(value, rule, name)
             self._arrays.append(leaf)
-            return leaf._spec
+            return ("#", leaf._spec) if is_number(value) else leaf._spec
         if rule == "static":
             return static_token(value, name)
         if isinstance(value, _PLAIN):
@@ -111,18 +126,11 @@ class Reader:
         if isinstance(value, Array):
             return value
         if isinstance(value, np.ndarray | np.generic):
-            return self._host.from_host(_host_argument(value, name), False)
-        kind = bool if isinstance(value, bool) else int if isinstance(value, int) else type(value)
+            return self._host.from_host(_host_argument(value, name))
         try:
-            host = np.asarray(
-                value, dtype=_DYNAMIC.get(kind, np.complex128 if isinstance(value, complex) else np.float64)
-            )
+            return self._host.from_number(value, len(self._arrays))
         except OverflowError as error:
             raise CaptureError(f"argument {name!r} is dynamic, but {value} does not fit int64", name=name) from error
-        return self._host.from_host(host, kind is not bool)
-
-
-_DYNAMIC: dict[type, Any] = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 
 
 def _host_argument(value: Any, name: str) -> np.ndarray[Any, Any]:
@@ -188,8 +196,8 @@ def static_token(value: Any, name: str) -> Token:
         hash(value)
     except TypeError:
         raise CaptureError(
-            f"argument {name!r} is static and was given {_shown(value)}, which cannot be hashed; pass a tuple or a "
-            "frozen dataclass, or take it out of static=",
+            f"argument {name!r} counts by value, but {_shown(value)} cannot be hashed; pass a tuple or a "
+            "frozen dataclass, or an array",
             name=name,
             given=type(value),
         ) from None
@@ -212,13 +220,15 @@ def refusal(value: object, name: str) -> CaptureError:
 
 def _shown(value: object) -> str:
     kind = type(value)
-    return f"a {kind.__module__}.{kind.__qualname__}".replace("builtins.", "")
+    return f"an object of type {kind.__module__}.{kind.__qualname__}".replace("builtins.", "")
 
 
 def describe_token(token: Any) -> str:
     """A token in words."""
     if isinstance(token, ArraySpec):
         return _describe_spec(token)
+    if token[0] == "#":
+        return _describe_spec(token[1])
     if token[0] == "=":
         _, kind, value = token
         if issubclass(kind, float):
