@@ -16,7 +16,7 @@ import numpy as np
 
 from asyncjit.errors import DeviceError
 from asyncjit.numpy._dispatch import apply, dtype_of
-from asyncjit.numpy._elementwise import elementwise
+from asyncjit.numpy._elementwise import constant, elementwise
 from asyncjit.numpy._folds import Axis, arg, component, fold, mean, running, var
 from asyncjit.numpy._handle import ArraySpec, StorageLike, array_spec, c_strides
 from asyncjit.numpy._layout import normalize_axes, normalize_axis, reshape, resolve_shape
@@ -215,6 +215,20 @@ class Array(Reading):
             result = apply("round", (self,), (int(decimals),))
         return result
 
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as values: another process has other devices."""
+        return _from_host, (self._host("pickle"),)
+
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         """The namespace of functions on arrays."""
         return sys.modules[__package__]
+
+
+def _from_host(values: np.ndarray) -> Array:
+    return constant(Array, values)

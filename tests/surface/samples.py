@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+import asyncjit.numpy as anp
 from asyncjit.numpy import Array
 from asyncjit.ops import DTYPES
 
@@ -45,3 +46,17 @@ def same_bits(ours: Array, wanted: Any) -> None:
         parts = [(host.real, reference.real), (host.imag, reference.imag)]
         for left, right in parts if reference.dtype.kind == "c" else [(host, reference)]:
             assert np.array_equal(np.signbit(left[~np.isnan(left)]), np.signbit(right[~np.isnan(right)]))
+
+
+def pair(shape: tuple[int, ...], dtype: str = "int32") -> tuple[np.ndarray, Array]:
+    host = np.arange(int(np.prod(shape)), dtype=dtype).reshape(shape)
+    return host, anp.asarray(host)
+
+
+def same_view(ours: Array, host: np.ndarray, base: np.ndarray) -> None:
+    """Same elements at the same place: offset, shape and strides are NumPy's."""
+    assert ours.shape == host.shape
+    assert ours.strides == host.strides
+    start = base.__array_interface__["data"][0]
+    assert ours._offset == host.__array_interface__["data"][0] - start
+    same_bits(ours, host)
