@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit.placement",),
     ("asyncjit.memory",),
     ("asyncjit.plan",),
+    ("asyncjit.plan_data",),
     ("asyncjit.records",),
     ("asyncjit.runs",),
     ("asyncjit.refusals",),
@@ -50,6 +51,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit.capture",),
     ("asyncjit.jit",),
     ("asyncjit",),
+    ("asyncjit.testing",),
     ("asyncjit.demo",),
     ("asyncjit.__main__",),
 )
@@ -70,6 +72,7 @@ BANNED_IN_CORE = frozenset(
 #: Libraries from outside, by the layer that may use them; everything else lives on the standard library.
 LIBRARIES: dict[str, frozenset[str]] = {
     "asyncjit.ops": frozenset({"numpy"}),
+    "asyncjit.streams": frozenset({"anyio"}),
     "asyncjit.storage": frozenset({"numpy"}),
     "asyncjit.devices": frozenset({"numpy", "threadpoolctl"}),
     "asyncjit.conductor": frozenset({"numpy"}),

@@ -21,6 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The demo's options."""
     parser.add_argument("--quick", action="store_true", help=f"train for {EPOCHS_QUICK} epochs instead of {EPOCHS}")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON; progress goes to stderr")
+    text = "what a client waits before it asks again, on average, in milliseconds (default 50; 0 for a flood)"
+    parser.add_argument("--pause-ms", type=float, default=50.0, metavar="MS", help=text)
     parser.add_argument("--seed", type=int, default=0, help="of weights, batches and requests (default 0)")
 
 
@@ -50,7 +52,8 @@ def _run(options: argparse.Namespace) -> int:
     from asyncjit.demo.oracle import judge
     from asyncjit.demo.work import Settings, work
 
-    settings = Settings(epochs=EPOCHS_QUICK if options.quick else EPOCHS, seed=options.seed)
+    epochs = EPOCHS_QUICK if options.quick else EPOCHS
+    settings = Settings(epochs=epochs, pause_s=options.pause_ms / 1e3, seed=options.seed)
     digits = load_digits(settings.seed)
     with report.progress_display(sys.stderr if options.json else sys.stdout) as show:
         record = asyncio.run(work(settings, digits, show))

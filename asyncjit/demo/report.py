@@ -31,6 +31,8 @@ class Figures:
     steps_per_second: float
     requests: int
     requests_per_second: float
+    latency_p50_ms: float
+    latency_p99_ms: float
     lag_p50_ms: float
     lag_p99_ms: float
     lag_idle_p50_ms: float
@@ -53,12 +55,15 @@ def figures(record: Record, verdict: Verdict) -> Figures:
     """
     lag_p50, lag_p99 = _milliseconds(record.lag)
     idle_p50, idle_p99 = _milliseconds(record.lag_idle)
+    latency_p50, latency_p99 = _milliseconds(record.latency)
     return Figures(
         accuracy=record.accuracy,
         steps=len(record.steps),
         steps_per_second=len(record.steps) / record.training_s,
         requests=len(record.answers),
         requests_per_second=len(record.answers) / record.serving_s,
+        latency_p50_ms=latency_p50,
+        latency_p99_ms=latency_p99,
         lag_p50_ms=lag_p50,
         lag_p99_ms=lag_p99,
         lag_idle_p50_ms=idle_p50,
@@ -83,6 +88,7 @@ def rows(result: Figures) -> list[tuple[str, str]]:
         ("training steps", f"{result.steps:,} ({result.steps_per_second:,.0f} a second)"),
         ("requests answered", f"{result.requests:,}"),
         ("requests per second", f"{result.requests_per_second:,.0f}"),
+        ("time to an answer p50 / p99", f"{result.latency_p50_ms:.1f} / {result.latency_p99_ms:.1f} ms"),
         ("event-loop lag p50 / p99, both running", f"{result.lag_p50_ms:.2f} / {result.lag_p99_ms:.2f} ms"),
         ("event-loop lag p50 / p99, idle loop", f"{result.lag_idle_p50_ms:.2f} / {result.lag_idle_p99_ms:.2f} ms"),
         ("replays in flight at most", f"{result.in_flight_peak}"),

@@ -28,11 +28,12 @@ SHOW_EVERY_S = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How much to do. ``rate`` is the learning rate."""
+    """How much to do. ``rate`` is the learning rate, ``pause_s`` what a client waits on average before it asks again."""
 
     epochs: int
     requests: int = 2000
     clients: int = 64
+    pause_s: float = 0.05
     rate: float = 0.1
     seed: int = 0
 
@@ -50,13 +51,18 @@ class Progress:
 
 @dataclass(slots=True)
 class Record:
-    """What happened. Times are in seconds; ``lag`` and ``lag_idle`` say how late each tick of the event loop came."""
+    """What happened, in seconds.
+
+    ``lag`` and ``lag_idle``: how late each tick of the event loop came; ``latency``: from a request to its scores.
+    ``loading_s``: spent by the thread that loads; ``waiting_s``: spent by the trainer waiting for it.
+    """
 
     weights: list[np.ndarray]
     steps: list[Step] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     lag: list[float] = field(default_factory=list)
     lag_idle: list[float] = field(default_factory=list)
+    latency: list[float] = field(default_factory=list)
     loading_s: float = 0.0
     waiting_s: float = 0.0
     serving_s: float = 0.0
@@ -142,20 +148,26 @@ async def _train(network: Network, loader: Loader, settings: Settings, record: R
 
 
 async def _serve(network: Network, digits: Digits, settings: Settings, record: Record, progress: Progress) -> None:
-    """All requests, by as many tasks as there are clients; each asks its next when its last is answered."""
+    """All requests, by as many tasks as there are clients; each pauses, asks, and awaits its answer."""
     random = np.random.default_rng(settings.seed)
-    images = iter(digits.test_images[random.integers(len(digits.test_images), size=settings.requests)])
+    images = digits.test_images[random.integers(len(digits.test_images), size=settings.requests)]
+    requests = zip(images, random.exponential(settings.pause_s, settings.requests), strict=True)
     began = time.perf_counter()
     async with asyncio.TaskGroup() as tasks:
         for client in range(settings.clients):
-            tasks.create_task(_ask(network, images, record, progress), name=f"demo.client[{client}]")
+            tasks.create_task(_ask(network, requests, record, progress), name=f"demo.client[{client}]")
     record.serving_s = time.perf_counter() - began
 
 
-async def _ask(network: Network, images: Iterator[np.ndarray], record: Record, progress: Progress) -> None:
-    for image in images:
+async def _ask(
+    network: Network, requests: Iterator[tuple[np.ndarray, float]], record: Record, progress: Progress
+) -> None:
+    for image, pause_s in requests:
+        await asyncio.sleep(pause_s)
+        start = time.perf_counter()
         replay = network.classify(image.reshape(1, -1))
         scores = np.asarray(await replay)
+        record.latency.append(time.perf_counter() - start)
         record.answers.append(Answer(replay.ticket, image, scores))
         progress.requests += 1
 
