@@ -28,7 +28,7 @@ SHOW_EVERY_S = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How much to do. ``rate`` is the learning rate, ``pause_s`` what a client waits on average before it asks again."""
+    """How much to do. ``rate`` is the learning rate, ``pause_s`` what a client waits, on average, before it asks."""
 
     epochs: int
     requests: int = 2000
