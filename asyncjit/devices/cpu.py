@@ -23,8 +23,9 @@ import numpy as np
 
 from asyncjit.clock import Clock, MonotonicClock
 from asyncjit.devices import _blas
-from asyncjit.devices._numpy_executor import NumpyExecutable, run_quietly, start_times
+from asyncjit.devices._numpy_executor import NumpyExecutable, start_times
 from asyncjit.devices._numpy_memory import Array, empty_array
+from asyncjit.devices._numpy_quiet import run_quietly
 from asyncjit.devices._segments import Countdown, SegmentOrder
 from asyncjit.devices.base import Capabilities, Submission
 from asyncjit.errors import DeviceLostError, DeviceUnavailableError, EngineClosedError
@@ -129,7 +130,8 @@ class CpuDevice:
     def submit(self, submission: Submission) -> None:
         self._taken.append(None)
         try:
-            self._refuse_when_closed()
+            if self._closed:
+                raise EngineClosedError(f"device {self.name!r} was closed and takes no more work", device=self.name)
             if not self._threads:
                 self._add_worker()
         except BaseException:
@@ -141,10 +143,6 @@ class CpuDevice:
             self._start(run, submission)
         else:
             self._put(run)
-
-    def _refuse_when_closed(self) -> None:
-        if self._closed:
-            raise EngineClosedError(f"device {self.name!r} was closed and takes no more work", device=self.name)
 
     def _start(self, run: _Run, submission: Submission) -> None:
         """Set the gates and queue what may start at once."""
@@ -294,7 +292,7 @@ class CpuDevice:
             for _ in range(len(self._threads) - self._dismissed):
                 self._queue.put(None)
             self._dismissed = len(self._threads)
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(max(0.0, deadline_s - time.monotonic()))
-        return not any(thread.is_alive() for thread in self._threads if thread is not threading.current_thread())
+        others = [thread for thread in self._threads if thread is not threading.current_thread()]
+        for thread in others:
+            thread.join(max(0.0, deadline_s - time.monotonic()))
+        return not any(thread.is_alive() for thread in others)

@@ -18,16 +18,9 @@ import numpy as np
 
 from asyncjit.clock import VirtualClock
 from asyncjit.devices._faults import CallFault, Fault, Faults, LossFault, MemoryFault
-from asyncjit.devices._numpy_executor import (
-    POISON,
-    Entry,
-    NumpyExecutable,
-    NumpyFrame,
-    run_entries,
-    run_quietly,
-    start_times,
-)
+from asyncjit.devices._numpy_executor import POISON, Entry, NumpyExecutable, NumpyFrame, run_entries, start_times
 from asyncjit.devices._numpy_memory import Array, empty_array
+from asyncjit.devices._numpy_quiet import run_quietly
 from asyncjit.devices._segments import Countdown, SegmentOrder
 from asyncjit.devices._timeline import Timeline, TraceEntry
 from asyncjit.devices.base import Capabilities, Submission

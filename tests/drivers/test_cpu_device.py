@@ -1,4 +1,4 @@
-"""The CPU device beyond the protocol: threads, sharing of work, BLAS, estimates, names.
+"""The CPU device beyond the protocol: threads, sharing of work, BLAS, names.
 
 Law: order is made by events and barriers, never by waiting a while.
 """
@@ -14,9 +14,8 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from asyncjit.devices import _blas, open_device
-from asyncjit.devices._numpy_executor import NumpyExecutable, run_quietly
 from asyncjit.devices.base import Executable, Submission
-from asyncjit.devices.cpu import INLINE_S_MAX, CpuDevice
+from asyncjit.devices.cpu import CpuDevice
 from asyncjit.devices.null import NullDevice
 from asyncjit.errors import DeviceError, DeviceLostError, DeviceUnavailableError
 from asyncjit.ir import Access, Call, Kernel, Schedule
@@ -198,64 +197,14 @@ class TestBlas:
         assert device.close(PATIENCE_S)
 
 
-class TestEstimate:
-    def executable(self) -> NumpyExecutable:
-        builder = PlanBuilder("cpu")
-        builder.call("add", builder.input(), builder.input(), builder.output())
-        return NumpyExecutable(builder.plan(), "cpu", INLINE_S_MAX)
-
-    def test_work_decides_before_anything_was_measured(self) -> None:
-        small, big = PlanBuilder("cpu"), PlanBuilder("cpu")
-        small.call("add", small.input(), small.input(), small.output())
-        big.call("add", big.input(1 << 24), big.input(1 << 24), big.output(1 << 24))
-        assert NumpyExecutable(small.plan(), "cpu", INLINE_S_MAX).runs_inline
-        assert not NumpyExecutable(big.plan(), "cpu", INLINE_S_MAX).runs_inline
-
-    def test_the_first_replay_alone_replaces_the_guess(self) -> None:
-        executable = self.executable()
-        executable.observe(3e-3, alone=True)
-        assert executable.estimated_s == 3e-3
-        assert not executable.runs_inline
-
-    def test_an_estimate_falls_at_once_and_rises_slowly(self) -> None:
-        executable = self.executable()
-        executable.observe(20e-6, alone=True)
-        executable.observe(10e-6, alone=True)
-        assert executable.estimated_s == 10e-6
-        executable.observe(1.0, alone=True)
-        assert executable.estimated_s == pytest.approx(12.5e-6)
-        executable.observe(11e-6, alone=True)
-        assert executable.estimated_s == 11e-6
-        for _ in range(20):
-            executable.observe(1.0, alone=True)
-        assert not executable.runs_inline
-
-    def test_a_worker_can_only_show_that_a_plan_is_faster(self) -> None:
-        executable = self.executable()
-        guess = executable.estimated_s
-        executable.observe(1.0, alone=False)
-        assert executable.estimated_s == guess
-        executable.observe(guess / 2, alone=False)
-        assert executable.estimated_s == guess / 2
-
-    def test_workers_measure_plans_of_one_segment(self, device: CpuDevice) -> None:
-        builder = PlanBuilder(device.name)
-        # A guess that is far too high, from the bytes; nothing of them is touched.
-        builder.call(lambda out: None, builder.intermediate(1 << 24))
-        executable = device.instantiate(builder.plan())
-        guess = executable.estimated_s
-        run(device, executable)
-        assert executable.estimated_s < guess
-
-
-def test_big_frames_are_not_made_on_the_loop() -> None:
-    builder = PlanBuilder("cpu")
-    builder.call(lambda out: None, builder.intermediate(1 << 21))
-    assert not NumpyExecutable(builder.plan(), "cpu", INLINE_S_MAX).frames_are_cheap
-    builder = PlanBuilder("cpu")
-    for _ in range(200):
-        builder.call(lambda out: None, builder.intermediate())
-    assert not NumpyExecutable(builder.plan(), "cpu", INLINE_S_MAX).frames_are_cheap
+def test_workers_measure_plans_of_one_segment(device: CpuDevice) -> None:
+    builder = PlanBuilder(device.name)
+    # A guess that is far too high, from the bytes; nothing of them is touched.
+    builder.call(lambda out: None, builder.intermediate(1 << 24))
+    executable = device.instantiate(builder.plan())
+    guess = executable.estimated_s
+    run(device, executable)
+    assert executable.estimated_s < guess
 
 
 def test_a_frame_is_aligned_and_zero_at_first() -> None:
@@ -307,18 +256,6 @@ def test_a_callback_that_raises_does_not_end_a_worker(device: CpuDevice, caplog:
     device.submit(submission)
     assert device.close(PATIENCE_S)
     assert "broken callback" in caplog.text
-
-
-def test_warnings_are_off_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    def divide() -> Array:
-        return np.divide(np.ones(1), 0)
-
-    assert run_quietly(divide).tolist() == [np.inf]
-    # As on a NumPy that keeps its error state elsewhere.
-    monkeypatch.setattr("asyncjit.devices._numpy_executor._error_state", None)
-    assert run_quietly(divide).tolist() == [np.inf]
-    with pytest.warns(RuntimeWarning, match="divide by zero"):
-        divide()
 
 
 class TestNames:
