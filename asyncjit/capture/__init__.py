@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from asyncjit.capture.aliases import Pattern, pattern_of, region
 from asyncjit.capture.finish import Captured, Output, Result, finish
-from asyncjit.capture.recorder import Recorder, Traced, where_in_user_code
+from asyncjit.capture.recorder import Recorder
+from asyncjit.capture.traced import Traced, line_of, user_stacklevel, where_in_user_code
 
 __all__ = [
     "Captured",
@@ -18,7 +19,9 @@ __all__ = [
     "Result",
     "Traced",
     "finish",
+    "line_of",
     "pattern_of",
     "region",
+    "user_stacklevel",
     "where_in_user_code",
 ]

@@ -12,8 +12,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
-from asyncjit.capture import Captured, Output, Recorder, finish
-from asyncjit.capture.recorder import line_of
+from asyncjit.capture import Captured, Output, Recorder, finish, line_of
 from asyncjit.engine import Engine
 from asyncjit.errors import CaptureError
 from asyncjit.jit.signature import Parameters, Values

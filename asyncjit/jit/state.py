@@ -12,7 +12,7 @@ import numpy as np
 
 from asyncjit.errors import CaptureError
 from asyncjit.jit.body import inlining
-from asyncjit.jit.function import JitFunction, copy_all
+from asyncjit.jit.function import JitFunction
 from asyncjit.jit.options import Options
 from asyncjit.jit.tokens import ArgumentSpec
 from asyncjit.numpy import Array, asarray
@@ -45,6 +45,15 @@ def _assign(targets: list[Array], values: list[Any]) -> None:
 
 _assigned: JitFunction[[list[Array], list[Any]], None] = JitFunction(
     _assign, Options(dynamic=("values",), captures_max=256, in_flight_max=64, exempt=True, admits_aliases=True)
+)
+
+
+def _copy(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    return tuple(array.copy() for array in arrays)
+
+
+_copied: JitFunction[[tuple[Array, ...]], tuple[Array, ...]] = JitFunction(
+    _copy, Options(captures_max=64, in_flight_max=64, exempt=True, admits_aliases=True)
 )
 
 
@@ -90,4 +99,4 @@ def snapshot(*arrays: Array) -> Replay[tuple[Array, ...]]:
             raise CaptureError(
                 f"snapshot copies arrays, argument {index} is a {type(array).__qualname__}", given=type(array)
             )
-    return copy_all(arrays)
+    return _copied(arrays)

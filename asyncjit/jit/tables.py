@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from asyncjit.capture.recorder import user_stacklevel
+from asyncjit.capture import user_stacklevel
 from asyncjit.engine import Engine
 from asyncjit.errors import CaptureError, ReplayMismatchError
 from asyncjit.jit.captures import Key, Table

@@ -1,0 +1,136 @@
+"""What stands for an array while a function is recorded, and where in the user's code things happen.
+
+Law: a traced storage has a buffer of the schedule and no memory; reading it is an error that names the line.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from collections.abc import Generator
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+
+from asyncjit import ir
+from asyncjit.errors import CaptureError, HostReadError
+from asyncjit.storage import Storage
+
+__all__ = ["Traced", "host_read_error", "line_of", "user_stacklevel", "where_in_user_code"]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PROGRAMS = (os.path.join(_PACKAGE, "demo") + os.sep,)
+
+
+def where_in_user_code() -> str:
+    """``file:line`` of the innermost frame outside asyncjit, or "" where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_PACKAGE) or file.startswith(_PROGRAMS):
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
+
+
+def user_stacklevel() -> int:
+    """What ``warnings.warn`` takes, called by the caller, to speak of the innermost frame outside asyncjit."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def line_of(where: str) -> str:
+    """The source line at ``file:line``, in brackets and backquotes, or ""."""
+    file, _, line = where.rpartition(":")
+    text = linecache.getline(file, int(line)).strip() if file else ""
+    return f" (`{text}`)" if text else ""
+
+
+class Owner(Protocol):
+    """What a traced storage knows of its recorder."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dead(self) -> bool: ...
+
+
+class Traced:
+    """Storage of an array that is being recorded: a buffer of the schedule, no memory.
+
+    ``constant`` is the storage of host data met during capture, until somebody writes to it. ``is_value`` marks what
+    must be copied before it is written: such data, and numbers passed as arguments.
+    """
+
+    __slots__ = ("__weakref__", "buffer", "constant", "is_value", "made_at", "recorder", "what")
+
+    def __init__(self, recorder: Owner, buffer: ir.Buffer, what: str = "", constant: Storage | None = None) -> None:
+        self.recorder = recorder
+        self.buffer = buffer
+        self.what = what
+        self.constant = constant
+        self.is_value = constant is not None
+        self.made_at = where_in_user_code()
+
+    @property
+    def device(self) -> str:
+        return self.buffer.device
+
+    @property
+    def nbytes(self) -> int:
+        return self.buffer.nbytes
+
+    @property
+    def is_ready(self) -> bool:
+        return False
+
+    def read_host(
+        self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], what: str
+    ) -> NoReturn:
+        """Refuse: there is no value.
+
+        Raises:
+            HostReadError: the function that is being recorded reads it.
+            CaptureError: the capture has ended.
+        """
+        if self.recorder.dead:
+            self._refuse_late()
+        raise host_read_error(self.recorder.name, what, f"{dtype.name}{list(shape)}")
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Nothing to wait for: a recorded array has no value to become ready."""
+        if self.recorder.dead:
+            self._refuse_late()
+        return
+        yield
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # Whoever treats this as real memory (a replay, an eager operation) holds an array that outlived its capture.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self._refuse_late()
+
+    def _refuse_late(self) -> NoReturn:
+        function, where = self.recorder.name, self.made_at
+        raise CaptureError(
+            f"an array made at {where or 'an unknown place'} while {function!r} was recorded is used outside of that "
+            f"recording, where it has no value; return it from {function!r} and use the result of the replay",
+            function=function,
+            where=where,
+        )
+
+
+def host_read_error(function: str, what: str, given: str) -> HostReadError:
+    where = where_in_user_code()
+    return HostReadError(
+        f"{what} at {where}{line_of(where)} reads the value of an array ({given}) while {function!r} is recorded, when "
+        "no array has a value; choose with anp.where, or pass the value as an argument named in static=, or return "
+        "the array and read it outside",
+        function=function,
+        where=where,
+        what=what,
+    )

@@ -1,0 +1,205 @@
+"""From a call to a replay: matched against what is captured, recorded where nothing fits, submitted.
+
+Law: the order of these steps and nothing of the surface. The first call of a signature is recorded by whoever the
+engine says is first; callers of the same signature meanwhile wait there, with their tickets, and find the capture when
+their turn comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from asyncjit.capture import pattern_of
+from asyncjit.engine import current_engine
+from asyncjit.jit.body import Argument, record, run_body
+from asyncjit.jit.captures import Entry, Epoch, Key, Table
+from asyncjit.jit.options import Options
+from asyncjit.jit.signature import Parameters, Values
+from asyncjit.jit.structure import take_apart
+from asyncjit.jit.tables import Tables, refuse_foreign, refuse_second
+from asyncjit.jit.tokens import Stand
+from asyncjit.numpy import Array, asarray, zeros
+from asyncjit.replay import Replay
+
+__all__ = ["Matching", "copy_all"]
+
+#: A list of arrays, or the arguments of the call themselves.
+Arrays = list[Any] | tuple[Any, ...]
+
+
+class Matching:
+    """One function, or one method of one instance, with its captures."""
+
+    def __init__(self, function: Callable[..., Any], options: Options, parameters: Parameters, tables: Tables) -> None:
+        self._function = function
+        self._name: str = getattr(function, "__qualname__", None) or repr(function)
+        self._options = options
+        self._parameters = parameters
+        self._row, self._row_max = parameters.row, parameters.row_max
+        self._tables = tables
+
+    def _guarded(self) -> object:
+        """What the guards look at; of a method the plain function, so that captures do not keep the instance alive."""
+        return self._function
+
+    def _submit(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], then: Callable[[Any], Any] | None = None
+    ) -> Replay[Any]:
+        """Match or record, and submit. ``then`` makes the replay's result of the function's."""
+        table, epoch, key, arrays, entry = self._match(args, kwargs)
+        if entry is None:
+            return self._first(table, epoch, key, arrays, args, kwargs, then)
+        table.uses += 1
+        entry.last_used = table.uses
+        entry.replays += 1
+        assemble = entry.assemble if then is None else _chained(then, entry.assemble)
+        return table.engine.submit(entry.program, entry.bind(arrays), table.group, assemble)
+
+    def _table(self) -> Table:
+        engine = current_engine()
+        table = self._tables.latest
+        if table is None or table.engine is not engine:
+            table = self._tables.of(engine, self._name, self._guarded(), self._options)
+        return table
+
+    def _match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Table, Epoch, Key, Arrays, Entry | None]:
+        """Which capture fits. The usual case, a row of arrays, does without binding names."""
+        engine = current_engine()
+        table = self._tables.latest
+        if table is None or table.engine is not engine:
+            table = self._table()
+        epoch = table.epoch
+        if not epoch.guards.hold():
+            epoch = table.current()
+        if not kwargs and self._row <= len(args) <= self._row_max:
+            try:
+                key: Key = tuple([array._spec for array in args])
+            except AttributeError:
+                pass
+            else:
+                entry = epoch.entries.get(key)
+                if entry is not None:
+                    storages = {array._storage for array in args}
+                    for storage in storages:
+                        if storage.engine is not engine:
+                            refuse_foreign(self._name, self._parameters, args, engine)
+                    if (
+                        len(storages) == len(args)
+                        and not epoch.pinned
+                        and (not entry.checks or entry.states.isdisjoint(storages))
+                    ):
+                        return table, epoch, key, args, entry
+                    return table, epoch, key, args, table.find(epoch, key, args)
+        values = self._parameters.bind(args, kwargs)
+        arrays: list[Any] = []
+        key = self._parameters.key_of(values, arrays, table.host)
+        for array in arrays:
+            if array._storage.engine is not engine:
+                refuse_foreign(self._name, self._parameters, values, engine)
+        return table, epoch, key, arrays, table.find(epoch, key, arrays)
+
+    # First calls.
+
+    def _first(
+        self,
+        table: Table,
+        epoch: Epoch,
+        key: Key,
+        arrays: Arrays,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        then: Callable[[Any], Any] | None,
+    ) -> Replay[Any]:
+        values = self._parameters.bind(args, kwargs)
+        if self._tables.warm_ups_left > 0 and self._tables.take_warm_up():
+            return self._warm_up(values, then)
+        if self._options.strict:
+            refuse_second(table, key, self._parameters)
+
+        def prepare() -> tuple[Any, Any, Any]:
+            now = table.current()
+            entry = table.find(now, key, arrays) or self._capture(table, now, key, arrays, values)
+            entry.replays += 1
+            assemble = entry.assemble if then is None else _chained(then, entry.assemble)
+            return entry.program, entry.bind(arrays), assemble
+
+        pattern = pattern_of(
+            [array._storage for array in arrays],
+            [array._offset for array in arrays],
+            [array._spec for array in arrays],
+        )
+        replay = table.engine.submit_first(table.group, (epoch, key, pattern), prepare)
+        self._tables.tell()
+        return replay
+
+    def _capture(
+        self,
+        table: Table,
+        epoch: Epoch,
+        key: Key,
+        leaves: Arrays,
+        values: Values,
+        *,
+        lowering: bool = True,
+    ) -> Entry:
+        """Record the function on this thread and load the schedule."""
+        if self._options.strict:
+            refuse_second(table, key, self._parameters)
+        arguments = [
+            Argument(leaf._spec, None, 0)
+            if isinstance(leaf, Stand)
+            else Argument(leaf._spec, leaf._storage, leaf._offset)
+            for leaf in leaves
+        ]
+        recorded = record(table.engine, self._function, self._parameters, values, arguments, self._name)
+        captured = recorded.captured
+        program = table.engine.load(
+            captured.schedule, captured.state, captured.outputs, lowering=lowering, executor=self._options.executor
+        )
+        if not lowering:
+            program.lowered = False
+        arrays = [leaf for leaf in leaves if not isinstance(leaf, Stand)]
+        pattern = pattern_of([a._storage for a in arrays], [a._offset for a in arrays], [a._spec for a in arrays])
+        others = [] if self._tables.told else [entry.key for entry in table]
+        entry = table.add(epoch, Entry(key, pattern, program, recorded))
+        self._tables.note_integers(self._parameters, key, others, self._options.captures_max)
+        return entry
+
+    # Without a capture.
+
+    def _run_here(self, values: Values) -> Any:
+        """Run the function with everything in it done on the spot: recorded by the recording around it, or eager."""
+        values = self._parameters.rebuild(values, _as_array)
+        return run_body(self._function, self._parameters, values, self._name)
+
+    def _warm_up(self, values: Values, then: Callable[[Any], Any] | None) -> Replay[Any]:
+        """Run the function eagerly; the replay copies what it returned."""
+        pieces, build = take_apart(self._run_here(values), self._name)
+        # A replay copies something even where nothing is returned.
+        arrays = tuple(array for _, array in pieces) or (zeros(1),)
+        return copy_all._submit((arrays,), {}, build if then is None else _chained(then, build))
+
+
+def _as_array(value: Any, _: str) -> Any:
+    """NumPy's arrays and scalars as arrays; Python's numbers adapt to the arrays around them as they are."""
+    return asarray(value) if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _chained(then: Callable[[Any], Any], first: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda storages: then(first(storages))
+
+
+def _copy_all(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    return tuple(array.copy() for array in arrays)
+
+
+#: Copies arrays under one ticket, any number of any kind.
+copy_all = Matching(
+    _copy_all,
+    Options(captures_max=64, in_flight_max=64, exempt=True, admits_aliases=True),
+    Parameters(_copy_all, (), ()),
+    Tables(0),
+)
