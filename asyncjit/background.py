@@ -25,15 +25,21 @@ class Background:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def submit(self, job: Callable[[], object]) -> None:
-        """Have the job run soon. After ``close`` it is dropped: nobody is left to want it."""
+    def submit(self, job: Callable[[], object]) -> bool:
+        """Have the job run soon. False, and nothing is done, after ``close`` or where no thread can be started."""
         with self._lock:
             if self._closed:
-                return
-            self._jobs.put(job)
+                return False
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    _logger.warning("the thread %s cannot be started", self._name, exc_info=True)
+                    return False
+                self._thread = thread
+            self._jobs.put(job)
+        return True
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:

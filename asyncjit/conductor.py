@@ -1,24 +1,24 @@
 """The conductor: stimuli in, commands out, between the scheduler and the devices.
 
-Law: decisions are the scheduler's. One lock guards it. Finalisers and completions never wait for that lock: they
-append to the inbox, and whoever wins a non-blocking try drains it and looks again after letting go, so progress never
-depends on a loop being alive and nothing is left behind. Waiters are woken after the lock is given back.
+Law: decisions are the scheduler's; how word reaches it stands in ``inbox``. All of this runs under the lock, but for
+reports and finalisers, which leave word.
 """
 
 from __future__ import annotations
 
-import threading
+import weakref
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from asyncjit.background import Background
 from asyncjit.clock import Clock
 from asyncjit.devices.base import Device, Frame, Submission
-from asyncjit.errors import AsyncJitError, DeviceLostError, KernelError
+from asyncjit.errors import DeviceLostError, EngineClosedError
+from asyncjit.failures import kernel_error
+from asyncjit.inbox import Inbox
 from asyncjit.instruments import Instruments
 from asyncjit.program import Group, Loaded, Program, bind_slots
 from asyncjit.replay import Replay
@@ -35,152 +35,131 @@ from asyncjit.runs import (
     Skip,
     Start,
     State,
-    Stimulus,
 )
 from asyncjit.scheduler import Scheduler
 from asyncjit.storage import Storage
 from asyncjit.streams import Fence
 
-__all__ = ["Conductor"]
+__all__ = ["Conductor", "Reading"]
 
 #: The fence of every replay that ran inline.
 _FIRED = Fence(done=True)
 
 
-@dataclass(slots=True, eq=False)
-class DropReadSet(Stimulus):
-    """A program is gone, and with it the tracker's entry for the state it reads. From a finaliser, so by the inbox."""
+class Reading:
+    """What a read from the host has in place of a replay. Who waits for its turn waits for ``settled``."""
 
-    read_set: Any
+    __slots__ = ("fence", "settled")
+
+    def __init__(self) -> None:
+        #: The read is over: later writers wait for it.
+        self.fence = Fence()
+        #: It may read now, or has ended without.
+        self.settled = Fence()
+
+    @property
+    def submission(self) -> Reading:
+        """What the gates of others ask for."""
+        return self
 
 
-class Conductor:
+class Conductor(Inbox):
     """Carries out the scheduler's commands. The engine adds what users call."""
 
     def __init__(self, devices: dict[str, Device], scheduler: Scheduler, clock: Clock) -> None:
+        super().__init__(scheduler)
         self._devices = devices
-        self._scheduler = scheduler
         self.clock = clock
         self.instruments = Instruments()
-        self._lock = threading.Lock()
-        self._inbox: deque[Stimulus] = deque()
-        self._freed: deque[int] = deque()
+        #: Bytes that came (positive) and went; finalisers append too. Summed up in ``_bytes``, under the lock.
+        self._sizes: deque[int] = deque()
         self._bytes = 0
         #: Grows when state moves in memory, so that executables bind it anew.
         self._state_epoch = 0
         self._background = Background("asyncjit-engine")
-        #: Fires when nothing is queued or running any more; made when somebody closes the engine.
-        self._idle: Fence | None = None
-
-    # The inbox.
-
-    def feed(self, stimulus: Stimulus) -> None:
-        """Tell the scheduler, from any thread and from finalisers; never waits for the lock."""
-        self._inbox.append(stimulus)
-        self._drain()
-
-    def _drain(self) -> None:
-        while self._inbox:
-            if not self._lock.acquire(blocking=False):
-                return
-            try:
-                resolved = self._process_inbox()
-            finally:
-                self._lock.release()
-            settle(resolved)
-
-    def _step(self, stimulus: Stimulus) -> list[Command]:
-        """Tell the scheduler at once, after all that is in the inbox, and carry out what it asks for."""
-        with self._lock:
-            resolved = self._process_inbox()
-            commands = self._scheduler.step(stimulus)
-            resolved += self._carry_out(commands)
-        settle(resolved)
-        self._drain()
-        return commands
-
-    def _process_inbox(self) -> list[Replay[Any]]:
-        resolved: list[Replay[Any]] = []
-        inbox = self._inbox
-        while inbox:
-            stimulus = inbox.popleft()
-            if isinstance(stimulus, DropReadSet):
-                self._scheduler.drop_read_set(stimulus.read_set)
-            else:
-                resolved += self._carry_out(self._scheduler.step(stimulus))
-        idle = self._idle
-        if idle is not None and not idle.done and self._scheduler.is_idle:
-            idle.signal()
-        return resolved
 
     # Commands.
 
-    def _carry_out(self, commands: Sequence[Command]) -> list[Replay[Any]]:
-        """Carry out commands under the lock; returns the replays to wake once it is given back."""
-        resolved: list[Replay[Any]] = []
+    def _carry_out(self, commands: Sequence[Command]) -> None:
+        """Under the lock."""
         for command in commands:
             match command:
-                case Start():
+                case Start(run):
                     self._start(command)
-                case Release(run):
-                    self._release(run.context)
+                case Resolve(run) if isinstance(run.context, Reading):
+                    run.context.settled.signal()
                 case Resolve(run):
                     self._conclude(run.context)
-                    resolved.append(run.context)
-                case Skip(run):
+                case Release(run) if not isinstance(run.context, Reading):
+                    self._release(run.context)
+                case Skip(run) if not isinstance(run.context, Reading):
                     self._devices[run.device].skip(run.context.submission)
                 case BeginCapture(run):
                     self._begin_capture(run.context)
-        return resolved
 
     def _begin_capture(self, replay: Replay[Any]) -> None:
         raise NotImplementedError
 
     def _start(self, command: Start) -> None:
-        replay: Replay[Any] = command.run.context
+        run = command.run
+        if isinstance(run.context, Reading):
+            run.context.settled.signal()
+            return
+        gates = {segment: [other.context.submission.fence for other in runs] for segment, runs in command.gates.items()}
+        replay: Replay[Any] = run.context
         loaded: Loaded = replay.loaded
-        self._bind_state(replay.program, loaded)
-        gates = {segment: [run.context.submission.fence for run in runs] for segment, runs in command.gates.items()}
-        bindings = bind_slots(replay.program, replay.inputs, replay.outputs)
-        submission = self._submission(loaded, bindings, gates, replay)
-        replay.submission = submission
+        submission = replay.submission = self._submission(loaded, gates, replay)
+        submission.frame = loaded.take_frame(_group(run))
         if self.instruments.active:
-            self.instruments.replay_started(replay)
-        submission.frame = loaded.take_frame(command.run.group)
-        if submission.frame is None and not loaded.executable.frames_are_cheap:
-            self._background.submit(lambda: self._launch(submission, loaded))
-        else:
-            self._launch(submission, loaded)
+            self._tell(self.instruments.replay_started, replay)
+        in_background = submission.frame is None and not loaded.executable.frames_are_cheap
+        if not (in_background and self._background.submit(lambda: self._launch_later(submission, replay, loaded))):
+            self._launch(submission, replay, loaded)
 
-    def _submission(self, loaded: Loaded, bindings: Any, gates: Any, replay: Replay[Any] | None) -> Submission:
+    def _submission(self, loaded: Loaded, gates: Any, replay: Replay[Any] | None) -> Submission:
         times: list[tuple[float, float]] | None = [] if self.instruments.takes_times else None
-        return Submission(
-            loaded.executable, None, bindings, gates, self._on_report, Fence(), context=replay, times=times
-        )
+        return Submission(loaded.executable, None, (), gates, self._on_report, Fence(), context=replay, times=times)
 
-    def _launch(self, submission: Submission, loaded: Loaded) -> None:
-        run: Run = submission.context._run
-        submission.context.started_s = self.clock.now_s()
+    def _launch_later(self, submission: Submission, replay: Replay[Any], loaded: Loaded) -> None:
+        try:
+            submission.frame = self._new_frame(loaded)
+        except BaseException as error:
+            self._inbox.append(RunFailed(replay._run, error))
+            submission.fence.signal()
+            self.drain()
+            return
+        with self._lock:
+            self._process_inbox()
+            if replay.submission is submission:
+                self._launch(submission, replay, loaded)
+
+    def _launch(self, submission: Submission, replay: Replay[Any], loaded: Loaded) -> None:
+        """Give it to its device, under the lock. What goes wrong is its failure: others go on."""
+        run: Run = replay._run
+        replay.started_s = self.clock.now_s()
         try:
             if submission.frame is None:
                 submission.frame = self._new_frame(loaded)
+            self._bind_state(replay.program, loaded)
+            submission.bindings = bind_slots(replay.program, replay.inputs, replay.outputs)
             self._devices[run.device].submit(submission)
         except BaseException as error:
-            lost = isinstance(error, AsyncJitError) and not isinstance(error, MemoryError)
+            lost = isinstance(error, DeviceLostError | EngineClosedError)
             self._inbox.append(DeviceLost(run.device, error) if lost else RunFailed(run, error))
             submission.fence.signal()
-            self._background.submit(self._drain)
 
     def _new_frame(self, loaded: Loaded) -> Frame:
+        """Its bytes are counted until the last reference to it is dropped, wherever that is."""
         frame = loaded.executable.create_frame()
-        loaded.frames_made += 1
-        self._bytes += frame.nbytes
+        if frame.nbytes:
+            self._sizes.append(frame.nbytes)
+            weakref.finalize(frame, self._sizes.append, -frame.nbytes).atexit = False
         return frame
 
     def _bind_state(self, program: Program, loaded: Loaded) -> None:
         if loaded.state_epoch != self._state_epoch:
-            loaded.state_epoch = self._state_epoch
             loaded.executable.bind_state([(slot, storage.memory, 0) for slot, storage in program.state.items()])
+            loaded.state_epoch = self._state_epoch
 
     def _run_inline(self, replay: Replay[Any], run: Run, loaded: Loaded) -> float:
         """Run it on this thread, under the lock: nothing can come between, so nothing had to be recorded.
@@ -188,23 +167,35 @@ class Conductor:
         Returns the seconds it took.
         """
         program: Program = replay.program
+        clock = self.clock
+        start = replay.submitted_s = replay.started_s = clock.now_s()
         for storage in replay.written:
-            self._before_write(storage)
             storage.awaited = False
-        self._bind_state(program, loaded)
-        submission = self._submission(loaded, bind_slots(program, replay.inputs, replay.outputs), {}, replay)
-        frame = submission.frame = loaded.take_frame(run.group) or self._new_frame(loaded)
-        start = replay.started_s = self.clock.now_s()
-        error, call_index = self._devices[program.device].run_inline(submission)
-        end = replay.done_s = self.clock.now_s()
-        self._return_frame(loaded, frame, run.group)
-        replay.inputs = ()
+        try:
+            self._bind_state(program, loaded)
+            submission = self._submission(loaded, {}, replay)
+            submission.bindings = bind_slots(program, replay.inputs, replay.outputs)
+            frame = submission.frame = loaded.take_frame(_group(run)) or self._new_frame(loaded)
+            error, call_index = self._devices[program.device].run_inline(submission)
+            loaded.return_frame(frame, _group(run))
+        except BaseException as failure:
+            # No memory for a frame; or Ctrl-C in between, which goes out when the books are in order.
+            error, call_index = failure, None
+        end = replay.done_s = clock.now_s()
         if error is None:
             self._scheduler.step(RunDone(run))
+            if replay.written:
+                _mark_written(replay)
         else:
             self._scheduler.step(RunFailed(run, kernel_error(program, error, call_index)))
             self._note_failure(replay)
         replay._settled = _FIRED
+        replay.inputs = ()
+        replay.loaded = run.context = None
+        if self.instruments.active:
+            self._tell(self.instruments.replay_submitted, replay)
+            self._tell(self.instruments.replay_started, replay)
+            self._tell_outcome(replay)
         return end - start
 
     # Outcomes.
@@ -224,96 +215,87 @@ class Conductor:
         """The device has passed it: frame and bindings are free."""
         submission: Submission = replay.submission
         replay.submission = None
-        replay.inputs = ()
         if isinstance(replay._run.error, DeviceLostError):
-            # The device will not do it any more, and others may be waiting.
+            # The device will not do it any more, and others may be waiting. Maybe it still touches the frame.
             submission.fence.signal()
         elif submission.frame is not None:
-            self._return_frame(replay.loaded, submission.frame, replay._run.group)
-
-    def _return_frame(self, loaded: Loaded, frame: Frame, group: Group) -> None:
-        dropped = loaded.return_frame(frame, group)
-        if dropped is not None:
-            self._bytes -= dropped.nbytes
+            replay.loaded.return_frame(submission.frame, _group(replay._run))
 
     def _conclude(self, replay: Replay[Any]) -> None:
-        """The outcome is known: arrays that it writes are not pending on it any more."""
+        """The outcome is known: arrays that it writes are not pending on it any more.
+
+        From here on neither the scheduler nor its arrays lead back to it: what it holds goes with the last handle.
+        """
+        run = replay._run
         replay.done_s = self.clock.now_s()
-        for storage in (*replay.outputs, *replay.written):
-            if storage.writer is replay:
-                storage.writer = None
-        state = replay._run.state
-        if state is not State.DONE:
+        for storages in (replay.outputs, replay.written):
+            for storage in storages:
+                storage.leave(replay)
+        if run.state is State.DONE:
+            _mark_written(replay)
+        else:
             self._note_failure(replay)
-        replay.prepare = None
-        replay.loaded = None
-        instruments = self.instruments
-        if instruments.active:
-            if state is State.DONE:
-                instruments.replay_done(replay)
-            elif state is State.DROPPED:
-                instruments.replay_cancelled(replay)
-            else:
-                assert replay._run.error is not None
-                instruments.replay_failed(replay, replay._run.error)
+        if replay._staged:
+            replay._staged = [writer for writer in replay._staged if not writer.done()]
+        replay.inputs = ()
+        replay.prepare = replay.loaded = run.context = None
+        self._ended.append(replay)
+        if self.instruments.active and replay.program is not None:
+            self._tell_outcome(replay)
+
+    def _tell_outcome(self, replay: Replay[Any]) -> None:
+        state, error = replay._run.state, replay._run.error
+        if state is State.DONE:
+            self._tell(self.instruments.replay_done, replay)
+        elif state is State.DROPPED:
+            self._tell(self.instruments.replay_cancelled, replay)
+        else:
+            assert error is not None
+            self._tell(self.instruments.replay_failed, replay, error)
 
     def _note_failure(self, replay: Replay[Any]) -> None:
+        run = replay._run
+        error = run.error
+        replay.traceback = None if error is None else error.__traceback__
         for storage in replay.outputs:
-            storage.failure = replay._run.error
+            storage.failure = error
             storage.poisoned = True
-        if replay._run.state is State.FAILED:
+        if run.state is State.FAILED:
             for storage in replay.written:
+                storage.failure = error
                 storage.poisoned = True
 
     # Storage.
 
     def note_freed(self, storage: Storage) -> None:
         """Called by finalisers, at any point of any thread: appends and returns."""
-        self._freed.append(storage.nbytes)
+        self._sizes.append(-storage.nbytes)
         if storage.poisoned:
             self._inbox.append(BufferFreed(storage.serial))
 
     def _measured_bytes(self) -> int:
-        freed = self._freed
-        while freed:
-            try:
-                self._bytes -= freed.popleft()
-            except IndexError:
-                break
+        """Bytes in use; under the lock."""
+        sizes = self._sizes
+        while sizes:
+            self._bytes += sizes.popleft()
         return self._bytes
 
     def _before_write(self, storage: Storage) -> None:
         """State from now on. Whoever holds a view keeps the old memory: no value that was read ever changes."""
         storage.is_state = True
         if storage.exported:
-            storage.exported = False
             memory = self._devices[storage.device].allocate(storage.nbytes)
             source = np.ndarray((storage.nbytes,), np.uint8, buffer=storage.memory)
             np.copyto(np.ndarray((storage.nbytes,), np.uint8, buffer=memory), source)
             storage.memory = memory
+            storage.exported = False
             self._state_epoch += 1
 
 
-def settle(resolved: Sequence[Replay[Any]]) -> None:
-    """Wake the waiters, outside the lock."""
-    for replay in resolved:
-        replay.settle()
+def _group(run: Run) -> Group:
+    return cast(Group, run.group)
 
 
-def kernel_error(program: Program, error: BaseException, call_index: int | None) -> BaseException:
-    """What a failed call means to the user: which call of which function, with the cause chained."""
-    if call_index is None or isinstance(error, AsyncJitError):
-        return error
-    call = program.schedule.calls[call_index]
-    shapes = [f"{operand.dtype}{list(operand.shape)}" for operand in call.operands]
-    where = f" (recorded at {call.source})" if call.source else ""
-    failure = KernelError(
-        f"call {call_index} of {program.name!r}, kernel {call.name!r} on {', '.join(shapes)}{where}, failed: "
-        f"{type(error).__name__}: {error}; what this replay writes is invalid until it is overwritten",
-        kernel=call.name,
-        call_index=call_index,
-        shapes=shapes,
-        function=program.name,
-    )
-    failure.__cause__ = error
-    return failure
+def _mark_written(replay: Replay[Any]) -> None:
+    for storage in replay.written:
+        storage.failure = None

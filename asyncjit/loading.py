@@ -8,20 +8,21 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from asyncjit.clock import Clock
-from asyncjit.conductor import Conductor, DropReadSet
+from asyncjit.conductor import Conductor
 from asyncjit.devices.base import Device
-from asyncjit.errors import DeviceError, DeviceUnavailableError, EngineBusyError
+from asyncjit.errors import DeviceError, DeviceUnavailableError, EngineBusyError, EngineClosedError
+from asyncjit.inbox import DropReadSet
 from asyncjit.ir import Access, Call, Kernel, Schedule, Slot, SlotKind, new_buffer, operand_of
 from asyncjit.plan import Plan, lower, program_order_plan
 from asyncjit.program import Group, Loaded, Program, call_costs, make_footprint
 from asyncjit.replay import Replay
 from asyncjit.scheduler import Scheduler
-from asyncjit.storage import Storage
+from asyncjit.storage import Owner, Storage
 
 __all__ = ["Loader", "recording"]
 
@@ -47,6 +48,8 @@ class Loader(Conductor):
         super().__init__(devices, scheduler, clock)
         self.default_device = next(iter(devices))
         self._memory_bytes_max = memory_bytes_max
+        #: Why it takes no calls, once it does not.
+        self._unusable: str | None = None
         #: For eager operations: programs by what they do, and a group without a limit of room.
         self.eager_programs: dict[Hashable, Program] = {}
         self.eager_group = Group("eager", in_flight_max=None, exempt=True)
@@ -85,27 +88,36 @@ class Loader(Conductor):
         Raises:
             EngineBusyError: beyond ``memory_bytes_max``.
             DeviceOutOfMemoryError: the device has none left.
+            EngineClosedError: the engine was closed or belongs to another process.
         """
-        limit = self._memory_bytes_max
-        if limit is not None and self._measured_bytes() + nbytes > limit:
+        if self._unusable is not None:
+            raise EngineClosedError(self._unusable)
+        if self._memory_bytes_max is not None:
+            self._check_memory(shape, dtype, nbytes, self._memory_bytes_max)
+        memory = self.device(device).allocate_array(shape, dtype)
+        self._sizes.append(nbytes)
+        return Storage(cast(Owner, self), device, nbytes, memory)
+
+    def _check_memory(self, shape: tuple[int, ...], dtype: str, nbytes: int, limit: int) -> None:
+        with self._lock:
+            used = self._measured_bytes()
+        if used + nbytes > limit:
             raise EngineBusyError(
-                f"an array of shape {shape} and dtype {dtype} needs {nbytes:,} bytes, but {self._bytes:,} of "
+                f"an array of shape {shape} and dtype {dtype} needs {nbytes:,} bytes, but {used:,} of "
                 f"memory_bytes_max={limit:,} are in use; drop arrays that are no longer needed, or raise the limit",
                 limit="memory_bytes_max",
-                given=self._bytes + nbytes,
+                given=used + nbytes,
                 expected=limit,
             )
-        memory = self.device(device).allocate_array(shape, dtype)
-        self._bytes += nbytes
-        return Storage(self, device, nbytes, memory)
 
     def constant(self, host: np.ndarray, device: str | None = None) -> Storage:
         """A C-contiguous copy of host data; counts as awaited.
 
         Up to 1 MiB the copy is made now, above by a worker in ticket order: ``host`` may be written again when the
-        storage's
-        ``staging`` has ended. During a capture it is always made now.
+        storage's ``staging`` has ended. During a capture it is always made now.
         """
+        if not host.dtype.isnative:
+            host = host.astype(host.dtype.newbyteorder("="))
         storage = self.new_storage(device or self.default_device, host.shape, host.dtype.name, host.nbytes)
         if host.nbytes <= STAGED_FROM_BYTES or recording.active:
             np.copyto(np.ndarray(host.shape, host.dtype, buffer=storage.memory), host)
@@ -115,12 +127,15 @@ class Loader(Conductor):
         return storage
 
     def _stage(self, host: np.ndarray, storage: Storage) -> None:
-        source = Storage(self, storage.device, 0, np.ascontiguousarray(host))
+        memory = np.ascontiguousarray(host)
+        source = Storage(cast(Owner, self), storage.device, 0, memory)
         program = self._staging_program(host, storage.device)
         replay = self.submit(program, [(source, 0), (storage, 0)], self.eager_group, list)
-        storage.staging = storage.writer = replay
-        # Filling it for the first time is no write in place.
-        storage.is_state = False
+        with self._lock:
+            # Filling it for the first time is no write in place.
+            storage.is_state = False
+            if not replay.done():
+                storage.staging, storage.source = replay, memory
 
     def _staging_program(self, host: np.ndarray, device: str) -> Program:
         key = ("stage", host.shape, host.dtype.name, device)
@@ -164,17 +179,19 @@ class Loader(Conductor):
         regions = program.read_only_regions()
         if regions:
             with self._lock:
+                self._process_inbox()
                 program.read_set = self._scheduler.read_set(regions)
             weakref.finalize(program, self._inbox.append, DropReadSet(program.read_set)).atexit = False
         program.loaded = self._load_plan(program, program_order_plan(schedule), executor)
         if lowering and len(schedule.calls) > 1:
+            # Refused by an engine that is closing: the program order does as well for what is left to do.
             self._background.submit(lambda: self.lower(program, executor))
         else:
             program.lowered = True
         return program
 
     def lower(self, program: Program, executor: str | None = None) -> None:
-        """Lower the program and make a first frame; replays submitted from now on use them. Takes its time."""
+        """Lower the program; replays submitted from now on use the lowered form. Takes its time."""
         if program.lowered:
             return
         capabilities = self.device(program.device).capabilities
@@ -190,7 +207,7 @@ class Loader(Conductor):
 
     def _load_plan(self, program: Program, plan: Plan, executor: str | None) -> Loaded:
         executable = self.device(program.device).instantiate(plan, executor)
-        return Loaded(plan, executable, make_footprint(program, plan), self._freed.append)
+        return Loaded(plan, executable, make_footprint(program, plan))
 
 
 def _strides(host: np.ndarray) -> tuple[int, ...]:

@@ -7,14 +7,14 @@ lowered form replaces it when it is ready, and replays under way keep the form t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from asyncjit.deps import ReadSet, Region
 from asyncjit.devices.base import Executable, Frame, Memory
 from asyncjit.ir import Cost, Schedule, SlotKind
 from asyncjit.plan import Plan, SlotAccess
-from asyncjit.runs import Footprint, GroupState, Touch
+from asyncjit.runs import Footprint, GroupState, Touch, gate_fronts
 from asyncjit.storage import Storage
 
 __all__ = ["Group", "Loaded", "Program", "bind_slots", "call_costs", "make_footprint"]
@@ -37,18 +37,13 @@ def _seconds(cost: Cost) -> float:
 class Loaded:
     """One form of a program: a plan, its executable, its footprint, and the pool of its idle frames."""
 
-    __slots__ = ("executable", "footprint", "frames", "frames_made", "note_freed", "plan", "state_epoch")
+    __slots__ = ("executable", "footprint", "frames", "plan", "state_epoch")
 
-    def __init__(
-        self, plan: Plan, executable: Executable, footprint: Footprint, note_freed: Callable[[int], None]
-    ) -> None:
+    def __init__(self, plan: Plan, executable: Executable, footprint: Footprint) -> None:
         self.plan = plan
         self.executable = executable
         self.footprint = footprint
         self.frames: deque[Frame] = deque()
-        self.frames_made = 0
-        #: Told, by the finaliser too, how many bytes of frames are gone.
-        self.note_freed = note_freed
         #: The engine's epoch of moved state at which the executable was bound.
         self.state_epoch = -1
 
@@ -60,28 +55,19 @@ class Loaded:
             group.idle.remove(self)
         return self.frames.pop()
 
-    def return_frame(self, frame: Frame, group: Group) -> Frame | None:
-        """Keep the frame for the next replay. Returns the oldest idle frame of the group where there are too many."""
+    def return_frame(self, frame: Frame, group: Group) -> None:
+        """Keep the frame for the next replay. Where the group has too many idle ones, its oldest is dropped."""
         self.frames.append(frame)
         if group.in_flight_max is None:
-            return None
+            return
         group.idle.append(self)
-        if len(group.idle) <= group.in_flight_max:
-            return None
-        oldest = group.idle.pop(0)
-        oldest.frames_made -= 1
-        return oldest.frames.popleft()
+        if len(group.idle) > group.in_flight_max:
+            group.idle.pop(0).frames.popleft()
 
-    def drop_frames(self, group: Group | None = None) -> None:
+    def drop_frames(self, group: Group) -> None:
         """Free idle frames."""
-        if group is not None:
-            group.idle = [loaded for loaded in group.idle if loaded is not self]
-        while self.frames:
-            self.note_freed(self.frames.pop().nbytes)
-            self.frames_made -= 1
-
-    def __del__(self) -> None:
-        self.drop_frames()
+        group.idle = [loaded for loaded in group.idle if loaded is not self]
+        self.frames.clear()
 
 
 class Group(GroupState):
@@ -200,6 +186,7 @@ def make_footprint(program: Program, plan: Plan) -> Footprint:
         tuple((segment, tuple(reads), tuple(writes)) for segment, (reads, writes) in sorted(groups.items())),
         program.read_set if read_set_segment is not None else None,
         read_set_segment or 0,
+        gate_fronts(plan, [*groups, read_set_segment or 0]),
     )
 
 

@@ -5,13 +5,15 @@ Law: a replay is a handle. It decides nothing; the scheduler does, through the e
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from asyncjit.driving import Driven
 from asyncjit.errors import WouldBlockError
 from asyncjit.runs import FINISHED, Run, State
 from asyncjit.storage import Storage, Writer
-from asyncjit.streams import INLINE_TURN_S, Fence, current_port, in_event_loop, wait_blocking, wait_fence
+from asyncjit.streams import Fence, in_event_loop, pace, wait_blocking, wait_fence
 
 __all__ = ["Replay", "ReplayTimes"]
 
@@ -29,19 +31,25 @@ class ReplayTimes(NamedTuple):
 class Canceller(Protocol):
     """What a replay asks of its engine."""
 
+    def check_process(self) -> None: ...
+
     def note_wait(self, run: Run) -> None: ...
 
     def cancel_wait(self, run: Run, held: bool) -> bool: ...
 
+    def drop_wait(self, run: Run, held: bool) -> None: ...
+
+    def drain(self) -> None: ...
+
     def cancel_run(self, run: Run) -> None: ...
 
 
-class Replay(Coroutine[Any, Any, T_co], Generic[T_co]):
+class Replay(Driven[T_co]):
     """One call of a captured function: ticket taken, work on its way, whether or not anybody awaits it.
 
     It is a coroutine object: ``await`` it, or give it to ``create_task``, ``gather``, ``wait_for`` or a task group
     (anyio and trio: ``start_soon(lambda: replay)`` or any function that returns it). It may be awaited several times,
-    also from several tasks, threads and loops.
+    also from several tasks, threads and loops. Never awaiting it is fine: the work happens all the same.
 
     Cancelling a wait: a replay that has not started and that nobody else wants is removed whole; running work that
     writes no state lets the waiter go at once; running work that writes state is finished first, then the cancellation
@@ -51,7 +59,6 @@ class Replay(Coroutine[Any, Any, T_co], Generic[T_co]):
     __slots__ = (
         "__weakref__",
         "_assemble",
-        "_driven",
         "_engine",
         "_exposed",
         "_result",
@@ -67,6 +74,7 @@ class Replay(Coroutine[Any, Any, T_co], Generic[T_co]):
         "started_s",
         "submission",
         "submitted_s",
+        "traceback",
         "written",
     )
 
@@ -77,7 +85,7 @@ class Replay(Coroutine[Any, Any, T_co], Generic[T_co]):
         self._assemble: Callable[[list[Storage]], Any] | None = None
         self._result: Any = None
         self._exposed = False
-        self._driven: dict[object, Generator[Any, Any, T_co]] | None = None
+        self._driven = None
         self._staged: list[Writer] = []
         # Set and used by the engine while the work is under way.
         self.inputs: Sequence[tuple[Storage, int]] = ()
@@ -90,6 +98,8 @@ class Replay(Coroutine[Any, Any, T_co], Generic[T_co]):
         self.submitted_s: float | None = None
         self.started_s: float | None = None
         self.done_s: float | None = None
+        #: Of the error it ended with: each waiter raises it anew from here, so that it does not grow with every waiter.
+        self.traceback: TracebackType | None = None
 
     # What it is and where it stands.
 
@@ -134,6 +144,11 @@ class Replay(Coroutine[Any, Any, T_co], Generic[T_co]):
         result: T_co = self._result
         return result
 
+    @property
+    def __name__(self) -> str:
+        """The function that was called; what a task shows of its coroutine."""
+        return self._run.group.name
+
     def __repr__(self) -> str:
         return f"<Replay {self._run.ticket} of {self._run.group.name!r}: {self._run.state.value}>"
 
@@ -149,16 +164,30 @@ class Replay(Coroutine[Any, Any, T_co], Generic[T_co]):
             DeviceError, EngineClosedError: the world, or you.
         """
         if self._settled.done:
-            port = current_port()
-            if port is not None and port.inline_spent_s > INLINE_TURN_S:
-                yield from port.checkpoint()
+            yield from pace()
         else:
+            waiting = wait_fence(self._settled, self._on_wait_cancelled)
             self._engine.note_wait(self._run)
-            yield from wait_fence(self._settled, self._on_wait_cancelled)
+            yield from waiting
         return self._outcome()
 
-    def _on_wait_cancelled(self) -> bool:
+    def _on_wait_cancelled(self, is_closing: bool) -> bool:
+        if is_closing:
+            self._engine.drop_wait(self._run, self._exposed)
+            return True
         return self._engine.cancel_wait(self._run, self._exposed)
+
+    def until_done(self) -> Generator[Any, Any, None]:
+        """Wait for the end, whatever it is, without a say in whether the work is wanted."""
+        if not self._settled.done:
+            self._engine.check_process()
+            yield from wait_fence(self._settled, lambda is_closing: True)
+
+    def block_until_done(self) -> None:
+        """The same for a plain thread."""
+        if not self._settled.done:
+            self._engine.check_process()
+            wait_blocking(self._settled)
 
     def wait(self) -> T_co:
         """Block this thread until the end, and return the outputs.
@@ -184,9 +213,9 @@ class Replay(Coroutine[Any, Any, T_co], Generic[T_co]):
         run = self._run
         if run.state is not State.DONE:
             assert run.error is not None
-            raise run.error
+            raise run.error.with_traceback(self.traceback)
         for storage in self.outputs:
-            storage.awaited = True
+            storage.awaited = storage.writer is None
         for storage in self.written:
             storage.awaited = storage.writer is None
         self._exposed = True
@@ -195,53 +224,23 @@ class Replay(Coroutine[Any, Any, T_co], Generic[T_co]):
     def cancel(self) -> bool:
         """Remove it if it has not started, whoever waits: they get ReplayCancelledError, readers DependencyError.
 
-        Returns whether it was removed. What runs is not stopped: a replay is never applied in part.
+        Returns whether it was removed; one that is being captured is removed when the capture ends. What runs is not
+        stopped: a replay is never applied in part.
         """
-        self._engine.cancel_run(self._run)
-        return self._run.state is State.DROPPED
+        run = self._run
+        if run.state not in FINISHED:
+            self._engine.cancel_run(run)
+        return run.state is State.DROPPED or (run.cancelled and run.state not in FINISHED)
 
     @property
     def inputs_consumed(self) -> Awaitable[None]:
         """Awaitable: the host arrays that were passed may be written again."""
         return _InputsConsumed(list(self._staged))
 
-    # The coroutine protocol: one generator a driving task.
-
-    def send(self, value: Any) -> Any:
-        driven = self._driven
-        if driven is None:
-            driven = self._driven = {}
-        task = _current_task()
-        generator = driven.get(task)
-        if generator is None:
-            generator = driven[task] = self.__await__()
-        try:
-            return generator.send(value)
-        except BaseException:
-            del driven[task]
-            raise
-
-    def throw(self, *error: Any) -> Any:
-        driven = self._driven or {}
-        task = _current_task()
-        generator = driven.get(task)
-        if generator is None:
-            raise error[0] if len(error) == 1 else error[1] or error[0]
-        try:
-            return generator.throw(*error)
-        except BaseException:
-            driven.pop(task, None)
-            raise
-
-    def close(self) -> None:
-        """Nobody drives it any more. The work goes on: dropping a replay does not cancel it."""
-        driven = self._driven
-        if driven:
-            generator = driven.pop(_current_task(), None)
-            if generator is not None:
-                generator.close()
-
     # For the engine.
+
+    def _dropped(self) -> None:
+        self._engine.drain()
 
     def settle(self) -> None:
         """Wake all waiters."""
@@ -258,11 +257,4 @@ class _InputsConsumed:
 
     def __await__(self) -> Generator[Any, Any, None]:
         for writer in self._staged:
-            yield from writer.__await__()
-
-
-def _current_task() -> object:
-    port = current_port()
-    if port is None:
-        return None
-    return port.current_task()
+            yield from writer.until_done()

@@ -12,7 +12,7 @@ import numpy as np
 
 from asyncjit.errors import WouldBlockError
 from asyncjit.ir import new_serial
-from asyncjit.streams import in_event_loop
+from asyncjit.streams import in_event_loop, pace
 
 __all__ = ["Owner", "Storage", "Writer"]
 
@@ -20,9 +20,13 @@ __all__ = ["Owner", "Storage", "Writer"]
 class Writer(Protocol):
     """What a storage knows of a replay that writes it."""
 
-    def wait(self) -> object: ...
+    def done(self) -> bool: ...
 
-    def __await__(self) -> Generator[Any, Any, Any]: ...
+    def until_done(self) -> Generator[Any, Any, None]:
+        """Wait for its end, whatever that is, without a say in whether it is wanted."""
+        ...
+
+    def block_until_done(self) -> None: ...
 
 
 class Owner(Protocol):
@@ -30,20 +34,25 @@ class Owner(Protocol):
 
     def note_freed(self, storage: Storage) -> None: ...
 
+    def export(self, storage: Storage) -> bool: ...
+
     def read_state(self, storage: Storage, start: int, stop: int, read: Callable[[], np.ndarray]) -> np.ndarray: ...
+
+    def failure_in(self, storage: Storage) -> BaseException | None: ...
 
 
 class Storage:
     """``nbytes`` bytes on ``device``, known by a serial number that is never used again.
 
-    Only the engine writes the attributes. ``writer`` is the last replay that will write here and has not ended;
-    ``awaited`` says that nothing was written since somebody waited for it.
+    Only the engine writes the attributes, but for ``awaited``, which says that nothing was written since somebody
+    waited for it.
     """
 
     __slots__ = (
         "__weakref__",
         "awaited",
         "device",
+        "earlier",
         "engine",
         "exported",
         "failure",
@@ -52,6 +61,7 @@ class Storage:
         "nbytes",
         "poisoned",
         "serial",
+        "source",
         "staging",
         "writer",
     )
@@ -63,12 +73,15 @@ class Storage:
         self.nbytes = nbytes
         self.memory = memory
         self.awaited = awaited
+        #: The last replay that will write here and has not ended, and those before it, oldest first.
         self.writer: Writer | None = None
-        #: The copy from host memory that fills it, while that has not ended.
+        self.earlier: list[Writer] | None = None
+        #: The copy from host memory that fills it, and that memory, while the copy has not ended.
         self.staging: Writer | None = None
-        #: What its producer ended with, when that was no success.
+        self.source: np.ndarray | None = None
+        #: What the last replay that wrote here ended with, when that was no success.
         self.failure: BaseException | None = None
-        #: The scheduler remembers a failed write to it.
+        #: The scheduler may remember a failed write to it.
         self.poisoned = False
         #: Somebody has written here in place: reads give copies from now on.
         self.is_state = False
@@ -81,6 +94,28 @@ class Storage:
     def __repr__(self) -> str:
         return f"<storage {self.serial}: {self.nbytes} bytes on {self.device}>"
 
+    # Who writes; for the engine.
+
+    def expect(self, writer: Writer) -> None:
+        """``writer`` will write here, after all that were expected before."""
+        if self.writer is not None:
+            if self.earlier is None:
+                self.earlier = []
+            self.earlier.append(self.writer)
+        self.writer = writer
+
+    def leave(self, writer: Writer) -> None:
+        """``writer`` has ended, or was taken out."""
+        earlier = self.earlier
+        if self.writer is writer:
+            self.writer = earlier.pop() if earlier else None
+        elif earlier and writer in earlier:
+            earlier.remove(writer)
+        if self.staging is writer:
+            self.staging = self.source = None
+
+    # Reading.
+
     def read_host(
         self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], what: str
     ) -> np.ndarray:
@@ -90,7 +125,7 @@ class Storage:
 
         Raises:
             WouldBlockError: in a running loop, before somebody has awaited the array.
-            AsyncJitError: the replay that writes it failed.
+            DependencyError: a replay that should have written it failed or was cancelled.
         """
         if not self.awaited:
             if in_event_loop():
@@ -100,18 +135,24 @@ class Storage:
                     shape=shape,
                     dtype=str(dtype),
                 )
-            writer = self.writer
-            if writer is not None:
-                writer.wait()
+            while (writer := self.writer) is not None:
+                writer.block_until_done()
             self.awaited = True
-        if self.failure is not None:
-            raise self.failure
-        if self.is_state or self.poisoned:
+        staging, source = self.staging, self.source
+        if staging is not None and source is not None and not self.is_state:
+            copy = _view(source, offset, shape, strides, dtype).copy()
+            # Until then the host memory is ours to read, afterwards the storage is complete.
+            if not staging.done():
+                return copy
+        if self.is_state or self.poisoned or not self.engine.export(self):
             low, high = _extent(offset, shape, strides, dtype.itemsize)
-            return self.engine.read_state(self, low, high, lambda: self._view(offset, shape, strides, dtype).copy())
-        view = self._view(offset, shape, strides, dtype)
+
+            def read() -> np.ndarray:
+                return _view(self.memory, offset, shape, strides, dtype).copy()
+
+            return self.engine.read_state(self, low, high, read)
+        view = _view(self.memory, offset, shape, strides, dtype)
         view.flags.writeable = False
-        self.exported = True
         return view
 
     @property
@@ -119,21 +160,30 @@ class Storage:
         """Whether ``read_host`` would give a value at once."""
         return self.writer is None and self.failure is None and (self.awaited or not in_event_loop())
 
-    def _view(self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-        return np.ndarray(shape, dtype, buffer=self.memory, offset=offset, strides=strides)
-
     def __await__(self) -> Generator[Any, Any, Storage]:
         """Wait for whoever writes it now.
 
+        Cancelling the wait does not cancel the work: whoever awaits an array holds it.
+
         Raises:
-            AsyncJitError: that replay failed, or the array was never made.
+            DependencyError: a replay that should have written some of it failed or was cancelled; the rest can be read.
         """
-        while self.writer is not None:
-            yield from self.writer.__await__()
-        if self.failure is not None:
-            raise self.failure
+        if self.writer is None:
+            yield from pace()
+        while (writer := self.writer) is not None:
+            yield from writer.until_done()
         self.awaited = True
+        if self.poisoned:
+            error = self.engine.failure_in(self)
+            if error is not None:
+                raise error
         return self
+
+
+def _view(
+    memory: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+) -> np.ndarray:
+    return np.ndarray(shape, dtype, buffer=memory, offset=offset, strides=strides)
 
 
 def _extent(offset: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:

@@ -6,12 +6,13 @@ and a submit. Nothing is computed here.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from asyncjit.engine import Engine, current_engine
-from asyncjit.errors import CaptureError, InternalError
+from asyncjit.errors import CaptureError, DeviceError
 from asyncjit.ir import Call, Cost, Kernel, Operand, Schedule, Slot, SlotKind, new_buffer, operand_of
 from asyncjit.numpy._handle import ArraySpec, DType, StorageLike
 from asyncjit.program import Program
@@ -87,7 +88,9 @@ class EagerSink:
         program = programs.get(key)
         if program is None:
             while len(programs) >= PROGRAMS_MAX:
-                programs.pop(next(iter(programs)), None)
+                # RuntimeError, StopIteration: another thread changes them at this moment.
+                with contextlib.suppress(RuntimeError, StopIteration):
+                    programs.pop(next(iter(programs)), None)
             schedule = _schedule(kernel, operands, bases, cost)
             program = programs[key] = self._engine.load(schedule, {}, {}, lowering=False)
         return program
@@ -116,9 +119,9 @@ def _schedule(kernel: Kernel, operands: _Operands, bases: dict[int, int | None],
 
 def _foreign(kernel: Kernel, storage: StorageLike) -> Exception:
     if isinstance(storage, Storage):
-        return InternalError(
-            f"{kernel.name} has an operand that belongs to another engine; copy it by np.asarray and anp.asarray",
-            story=(),
+        return DeviceError(
+            f"{kernel.name} has an operand that belongs to another engine than the one in use here; work on arrays inside "
+            "the `async with aj.Engine(...)` that made them, or copy them over by np.asarray and anp.asarray"
         )
     return CaptureError(
         f"{kernel.name} has an operand that was made while a function was captured, outside that capture; "
@@ -129,7 +132,7 @@ def _foreign(kernel: Kernel, storage: StorageLike) -> Exception:
 def eager_sink() -> EagerSink:
     """The sink of the engine that this task uses."""
     engine = current_engine()
-    sink = engine.sink
+    sink: EagerSink | None = engine.sink
     if sink is None:
         sink = engine.sink = EagerSink(engine)
     return sink

@@ -1,0 +1,254 @@
+"""Calls: tickets, first calls, and who waits; what a surface asks of an engine for each call.
+
+Law: from any thread and any loop, and never waits. How commands are carried out stands in ``conductor``.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from asyncjit.errors import EngineBusyError, EngineClosedError
+from asyncjit.failures import kernel_error
+from asyncjit.loading import recording
+from asyncjit.program import Group, Loaded, Program, bind_slots
+from asyncjit.reading import Reader
+from asyncjit.replay import Replay
+from asyncjit.runs import (
+    Arrive,
+    BeginCapture,
+    CancelRequested,
+    Captured,
+    CaptureFailed,
+    Reject,
+    ReleaseWaiter,
+    Run,
+    Start,
+    Submit,
+    WaitCancelled,
+    WaitStarted,
+)
+from asyncjit.storage import Storage
+from asyncjit.streams import INLINE_TURN_S, current_port
+
+__all__ = ["Caller"]
+
+#: What a call costs the loop besides its kernels. Charged with them, so that many tiny calls let the loop turn too.
+HANDLING_S = 10e-6
+
+#: Plans below this run on the loop in any case: handing them to a worker would cost the loop more. See
+#: docs/decisions/0004-inline-work.md.
+HAND_OVER_S = 30e-6
+
+Assemble = Callable[[list[Storage]], Any]
+Inputs = Sequence[tuple[Storage, int]]
+
+
+class Caller(Reader):
+    """Takes calls. Thread: any."""
+
+    def submit(self, program: Program, inputs: Inputs, group: Group, assemble: Assemble) -> Replay[Any]:
+        """Take a ticket and start the work; never waits.
+
+        ``inputs``: (storage, byte offset) of each INPUT slot. ``assemble`` builds the result from the output storages
+        when somebody asks.
+
+        Raises:
+            EngineBusyError: the queue or memory limit is reached; nothing was enqueued.
+            EngineClosedError: the engine was closed or belongs to another process.
+            DeviceOutOfMemoryError: there is no memory for the outputs; nothing was enqueued.
+        """
+        replay: Replay[Any] = Replay(self)
+        run = Run(group, replay)
+        replay._run = run
+        loaded = self._bind(replay, program, inputs, assemble)
+        port = current_port()
+        executable = loaded.executable
+        inline = executable.runs_inline and (
+            port is None or port.inline_spent_s < INLINE_TURN_S or executable.estimated_s < HAND_OVER_S
+        )
+        lock = self._lock
+        lock.acquire()
+        try:
+            if self._inbox:
+                self._process_inbox()
+            for storage in replay.written:
+                self._before_write(storage)
+            commands = self._scheduler.step(Submit(run, inline, self._measured_bytes(), program.new_bytes))
+            first = commands[0] if commands else None
+            if type(first) is Start and first.inline:
+                elapsed_s = self._run_inline(replay, run, loaded)
+                if port is not None:
+                    port.charge_inline(elapsed_s + HANDLING_S)
+            elif type(first) is Reject:
+                run.context = None
+                raise first.error
+            else:
+                self._mark_pending(replay)
+                self._carry_out(commands)
+        finally:
+            lock.release()
+            if self._ended or self._inbox or self._news:
+                self._after_release()
+        if run.error is not None:
+            _let_out_interrupt(run.error)
+        return replay
+
+    def _bind(self, replay: Replay[Any], program: Program, inputs: Inputs, assemble: Assemble) -> Loaded:
+        """Bind a replay to a program: outputs, keys for the scheduler, memory for the device."""
+        if self._unusable is not None:
+            raise EngineClosedError(self._unusable)
+        loaded = program.loaded
+        run = replay._run
+        if program.output_specs:
+            name = program.device
+            allocate = self._devices[name].allocate_array
+            outputs = []
+            for shape, dtype, nbytes in program.output_specs:
+                memory = allocate(shape, dtype)
+                self._sizes.append(nbytes)
+                outputs.append(Storage(self, name, nbytes, memory))
+            run.outputs = [storage.serial for storage in outputs]
+            replay.outputs = outputs
+        replay._assemble = assemble
+        replay.program = program
+        replay.loaded = loaded
+        replay.inputs = inputs
+        run.bind(
+            program.device,
+            loaded.footprint,
+            [storage.serial for storage, _ in inputs] + program.state_keys,
+            [offset for _, offset in inputs] + program.state_shifts,
+        )
+        if program.writes:
+            replay.written = [*(inputs[slot][0] for slot in program.written_inputs), *program.written_state]
+        return loaded
+
+    def _mark_pending(self, replay: Replay[Any]) -> None:
+        """It does not run inline: arrays that it writes are pending until it ends."""
+        if replay.submitted_s is None:
+            replay.submitted_s = self.clock.now_s()
+        for storage in replay.outputs:
+            storage.writer = replay
+        for storage in replay.written:
+            storage.expect(replay)
+            storage.awaited = False
+        for storage, _ in replay.inputs:
+            if storage.staging is not None:
+                replay._staged.append(storage.staging)
+        if self.instruments.active:
+            self._tell(self.instruments.replay_submitted, replay)
+
+    def submit_first(
+        self, group: Group, signature: Hashable, prepare: Callable[[], tuple[Program, Inputs, Assemble]]
+    ) -> Replay[Any]:
+        """A call whose signature is not captured: take the ticket, then record the function by ``prepare()``.
+
+        If another call is capturing the same signature, this one waits its turn and ``prepare`` is called later, on a
+        thread of the engine's, in a copy of this context; it should look first whether the signature is captured by
+        then.
+
+        Raises:
+            BaseException: whatever ``prepare`` raised, when it was called here. Limits: as ``submit``.
+        """
+        if self._unusable is not None:
+            raise EngineClosedError(self._unusable)
+        replay: Replay[Any] = Replay(self)
+        run = Run(group, replay)
+        replay._run = run
+        replay.prepare = (prepare, contextvars.copy_context())
+        replay.submitted_s = self.clock.now_s()
+        with self._lock:
+            self._process_inbox()
+            commands = self._scheduler.step(Arrive(run, signature))
+        first = commands[0] if commands else None
+        if isinstance(first, Reject):
+            run.context = None
+            raise first.error
+        if isinstance(first, BeginCapture):
+            error = self._capture(replay)
+            if error is not None:
+                raise error
+            if isinstance(run.error, EngineBusyError | EngineClosedError):
+                raise run.error
+        return replay
+
+    def _begin_capture(self, replay: Replay[Any]) -> None:
+        _, context = replay.prepare
+        if not self._background.submit(lambda: context.run(self._capture, replay)):
+            error = EngineClosedError("the engine was closed before it was this call's turn to record the function")
+            self._inbox.append(CaptureFailed(replay._run, error))
+
+    def _capture(self, replay: Replay[Any]) -> BaseException | None:
+        """Have the function recorded for this replay, outside the lock, since that runs the user's code."""
+        run = replay._run
+        prepare, _ = replay.prepare
+        was_active, recording.active = recording.active, True
+        try:
+            program, inputs, assemble = prepare()
+            self._bind(replay, program, inputs, assemble)
+            if self.instruments.active:
+                self._tell(self.instruments.captured, program.name, program)
+            with self._lock:
+                for storage in replay.written:
+                    self._before_write(storage)
+        except BaseException as error:
+            self.feed(CaptureFailed(run, error))
+            return error
+        finally:
+            recording.active = was_active
+        with self._lock:
+            self._process_inbox()
+            self._mark_pending(replay)
+            captured = Captured(run, self._measured_bytes(), program.new_bytes)
+            self._carry_out(self._scheduler.step(captured))
+        return None
+
+    def run_detached(self, program: Program, inputs: Inputs) -> list[Storage]:
+        """Run a program whose buffers nobody else can see yet, on this thread, and return its outputs; takes no ticket.
+
+        For constants that a capture makes once.
+
+        Raises:
+            KernelError: a call failed.
+        """
+        outputs = [self.new_storage(program.device, *spec) for spec in program.output_specs]
+        loaded = program.loaded
+        with self._lock:
+            self._bind_state(program, loaded)
+        submission = self._submission(loaded, {}, None)
+        submission.bindings = bind_slots(program, inputs, outputs)
+        submission.frame = loaded.executable.create_frame()
+        error, call_index = self._devices[program.device].run_inline(submission)
+        if error is not None:
+            raise kernel_error(program, error, call_index)
+        for storage in outputs:
+            storage.awaited = True
+        return outputs
+
+    # Waiting, cancelling.
+
+    def note_wait(self, run: Run) -> None:
+        """Somebody waits for the run."""
+        self.check_process()
+        self.feed(WaitStarted(run))
+
+    def cancel_wait(self, run: Run, held: bool) -> bool:
+        """A waiter was cancelled; returns whether it may go at once."""
+        return any(type(command) is ReleaseWaiter for command in self._step(WaitCancelled(run, held)))
+
+    def drop_wait(self, run: Run, held: bool) -> None:
+        """A waiter is no more. For finalisers: takes no lock; it is seen to with the next thing that happens."""
+        self._inbox.append(WaitCancelled(run, held))
+
+    def cancel_run(self, run: Run) -> None:
+        """Remove the run if it has not started."""
+        self._step(CancelRequested(run))
+
+
+def _let_out_interrupt(error: BaseException) -> None:
+    """Ctrl-C during an inline run failed the replay; it is the caller's all the same."""
+    for found in (error, error.__cause__):
+        if found is not None and not isinstance(found, Exception):
+            raise found
