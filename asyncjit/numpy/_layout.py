@@ -114,7 +114,7 @@ def expand_ellipsis(key: tuple[Any, ...], ndim: int) -> list[Any]:
 
 
 def index(shape: Shape, strides: Shape, key: Sequence[Any]) -> Layout:
-    """The view that a basic key (integers, slices, None; already expanded) selects.
+    """The view that a basic key (integers, slices, None; already expanded) selects; with no element, anywhere.
 
     Raises:
         IndexError: an integer out of bounds.
@@ -131,9 +131,6 @@ def index(shape: Shape, strides: Shape, key: Sequence[Any]) -> Layout:
         if isinstance(part, slice):
             start, stop, step = part.indices(extent)
             count = len(range(start, stop, step))
-            if count == 0:
-                # NumPy puts an empty selection at the start of the axis.
-                start, step = 0, 1
             offset += start * stride
             new_shape.append(count)
             new_strides.append(stride * step)

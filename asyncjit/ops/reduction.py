@@ -46,8 +46,6 @@ def _infer(
     (spec,) = specs
     if not has_identity and any(spec.shape[axis] == 0 for axis in axes):
         raise ValueError(f"{name} over an axis of extent 0 has no value; operand has shape {spec.shape}, axes {axes}")
-    if name in ("maximum", "minimum") and spec.dtype.kind == "V":
-        raise TypeError(f"{name} is not defined for {spec.dtype}")
     return (Spec(reduced_shape(spec.shape, axes, keepdims), np.dtype(chosen or dtype or spec.dtype)),)
 
 

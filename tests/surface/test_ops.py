@@ -12,6 +12,7 @@ import pytest
 import asyncjit.numpy as anp
 from asyncjit.errors import DeviceError
 from asyncjit.ir import Access, Cost, Kernel
+from asyncjit.numpy import _dispatch as dispatch
 from asyncjit.numpy._elementwise import elementwise
 from asyncjit.ops import DTYPES, REGISTRY, numpy_kernel
 from asyncjit.ops.constants import decode, encode
@@ -238,3 +239,12 @@ def test_a_python_int_out_of_range_is_refused_in_arithmetic_and_compared_by_valu
         x + 1000
     same_bits(x < 1000, [True, True])
     same_bits(x < -(2**80), [False, False])
+
+
+def test_the_cache_of_rules_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "CACHE_ENTRIES_MAX", 10)
+    cache: dict[Any, Any] = {}
+    for key in range(25):
+        dispatch.bounded_put(cache, key, None)
+        assert cache[key] is None
+        assert len(cache) <= 10
