@@ -1,0 +1,222 @@
+"""Programs against the scheduler: whatever the order of events, all is as in the serial run in ticket order.
+
+Law: worlds only (see ``scheduler_world``); rules one by one are in ``test_flow`` and ``test_scheduler``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asyncjit.deps import DepsTracker, Hazards, Region
+from asyncjit.errors import InternalError
+from asyncjit.flow import Flow
+from asyncjit.ledger import Ledger, Stains
+from asyncjit.plan import Plan
+from asyncjit.records import GroupState, Run
+from asyncjit.runs import Command
+from tests.core.scheduler_program import CPU, GPU, Call, Choose, Part, Span, output_of, random_program
+from tests.core.scheduler_world import World
+
+#: Programs after which a fault counts as not found.
+FAULT_SEEDS = 2_000
+
+
+def new_groups() -> list[GroupState]:
+    return [
+        GroupState("one", in_flight_max=1),
+        GroupState("two", in_flight_max=2, on_cancel="abandon"),
+        GroupState("many", in_flight_max=None, exempt=True),
+    ]
+
+
+def play(world: World, choose: Choose, *, calm: int = 8) -> None:
+    """Let things happen until nothing can. One step in ``calm``, roughly, is a disturbance."""
+    while actions := world.actions():
+        disturbances = world.disturbances() if not choose(calm) else []
+        action = disturbances[choose(len(disturbances))] if disturbances else actions[choose(len(actions))]
+        if action[0] == "capture" and not choose(4):
+            action = ("capture fails", action[1], 0)
+        if not choose(12):
+            world.do(("rejoin", choose(len(world.runs) + 1), 0))
+        world.do(action)
+        if not choose(150):
+            world.do((("lose", "close", "deadline")[choose(3)], choose(2), 0))
+    world.judge()
+
+
+def play_seeds(count: int, *, first: int = 0, verifies: bool = True) -> None:
+    for seed in range(first, first + count):
+        choose = random.Random(seed).randrange
+        world = World(random_program(choose, 4 + choose(9)), new_groups(), disturbances=choose(4))
+        world.verifies = verifies
+        try:
+            play(world, choose)
+        except (AssertionError, InternalError) as error:
+            error.add_note(f"seed {seed}: {world.calls}")
+            raise
+
+
+@pytest.mark.parametrize("first", range(0, 120, 20))
+def test_every_order_of_events_equals_the_serial_run_in_ticket_order(first: int) -> None:
+    play_seeds(20, first=first)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), st.integers(2, 6))
+def test_small_programs_equal_the_serial_run_and_shrink_when_they_do_not(data: st.DataObject, length: int) -> None:
+    def choose(count: int) -> int:
+        return data.draw(st.integers(0, count - 1)) if count > 1 else 0
+
+    play(World(random_program(choose, length), new_groups(), disturbances=2), choose)
+
+
+# Small worlds, exhaustively.
+
+READ, WRITE, UPDATE, LATE_WRITE, CHAIN = "read", "write", "update", "write late", "read the output before"
+
+KINDS = (READ, WRITE, UPDATE, LATE_WRITE, CHAIN)
+
+
+def small_call(kind: str, index: int, device: str) -> Call:
+    """One byte of state, so that every two calls meet."""
+    byte = Span(1, 0, 1)
+    reads = (byte,) if kind in (READ, UPDATE) else (output_of(index - 1),) if kind == CHAIN and index else ()
+    part = Part(reads, (byte,) if kind in (WRITE, UPDATE, LATE_WRITE) else ())
+    parts = (Part(), part) if kind == LATE_WRITE else (part,)
+    return Call(parts, group=2, device=device, has_output=True)
+
+
+def fingerprint(world: World) -> object:
+    """All that the future depends on: equal for two worlds that go on in the same ways."""
+    ledger = world.scheduler._ledger
+    bytes_ = [Region(key, at, at + 1) for key, content in sorted(world.memory.items()) for at in range(len(content))]
+    hazards = [ledger.tracker.hazards([byte], [byte]) for byte in bytes_]
+    probes = [[[dep.ticket for dep in kind] for kind in (found.raw, found.war, found.waw)] for found in hazards]
+    stains = [(run.ticket, region) for _, found in sorted(ledger.stains.by_key.items()) for run, region in found]
+    runs = [
+        None
+        if run is None
+        else (
+            run.state,
+            run.ticket,
+            run.waiters,
+            run.cancelled,
+            run.unwanted,
+            sorted((other.ticket, segment) for other, segment in run.predecessors.items()),
+            sorted(other.ticket for other in run.needs),
+            type(run.error),
+            run in world.fired,
+            run in world.tasks and (world.tasks[run].left, world.tasks[run].is_spoilt),
+            {part: at.hex() for part, at in world.digests.get(run, {}).items()},
+        )
+        for run in world.runs
+    ]
+    inbox = [(type(stimulus).__name__, stimulus.run.ticket) for stimulus in world.inbox]
+    memory = sorted((key, bytes(content)) for key, content in world.memory.items())
+    return repr((probes, stains, runs, inbox, memory, world.disturbances_left))
+
+
+def explore(calls: Sequence[Call], disturbances: int) -> Iterator[World]:
+    """Every end that the program can come to: all orders of all actions, worlds that look the same only once."""
+    seen: set[object] = set()
+    paths: list[tuple[tuple[str, int, int], ...]] = [()]
+    while paths:
+        path = paths.pop()
+        world = World(calls, new_groups(), disturbances=disturbances)
+        world.verifies = False
+        for action in path:
+            world.do(action)
+        world.scheduler.verify()
+        mark = fingerprint(world)
+        if mark not in seen:
+            seen.add(mark)
+            paths += [(*path, action) for action in (*world.actions(), *world.disturbances())]
+            if not world.actions():
+                yield world
+
+
+SMALL = [
+    *((CPU, *kinds) for kinds in product((READ, UPDATE), (WRITE, UPDATE, LATE_WRITE), (READ, WRITE, CHAIN))),
+    *((GPU, *kinds) for kinds in product((READ, LATE_WRITE), (UPDATE,), (READ, WRITE))),
+]
+
+
+@pytest.mark.parametrize("small", SMALL, ids=", ".join)
+def test_three_calls_in_every_order_with_one_failure_or_cancellation(small: tuple[str, ...]) -> None:
+    device, *kinds = small
+    for world in explore([small_call(kind, index, device) for index, kind in enumerate(kinds)], 1):
+        world.judge()
+
+
+# Faults put in on purpose: each must show in what programs compute, with the invariants not looked at.
+
+
+def without_war(self: DepsTracker[Run], reads: list[Region], writes: list[Region]) -> Hazards[Run]:
+    hazards = tracker_hazards(self, reads, writes)
+    hazards.war.clear()
+    return hazards
+
+
+def without_ticket_order(self: Ledger, run: Run) -> Run | None:
+    source = ledger_look(self, run)
+    self.unlink(run)
+    return source
+
+
+def without_relink(self: Ledger, run: Run) -> None:
+    ledger_withdraw(self, run)
+    self.is_stale = False
+
+
+def released_when_started(self: Flow, run: Run, commands: list[Command]) -> None:
+    flow_start(self, run, commands)
+    self._release_successors(run, started=True)
+
+
+def healed_by_whoever_is_done(self: Stains, run: Run, regions: list[Region]) -> None:
+    ticket, run.ticket = run.ticket, 1 << 62
+    stains_heal(self, run, regions)
+    run.ticket = ticket
+
+
+def seen_whoever_covers_it(self: Stains, run: Run, regions: list[Region]) -> Run | None:
+    needs, run.needs = run.needs, set()
+    source = stains_source(self, run, regions)
+    run.needs = needs
+    return source
+
+
+def gated_at_the_first_touch_only(plan: Plan, segments: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    return {}
+
+
+tracker_hazards = DepsTracker.hazards
+ledger_look, ledger_withdraw = Ledger.look, Ledger.withdraw
+flow_start = Flow._start
+stains_heal, stains_source = Stains.heal, Stains.source
+
+
+@pytest.mark.parametrize(
+    ("target", "fault"),
+    [
+        ("asyncjit.deps.DepsTracker.hazards", without_war),
+        ("asyncjit.ledger.Ledger.look", without_ticket_order),
+        ("asyncjit.ledger.Ledger.stain", lambda self, run, regions: None),
+        ("asyncjit.ledger.Ledger.withdraw", without_relink),
+        ("asyncjit.flow.Flow._start", released_when_started),
+        ("asyncjit.ledger.Stains.heal", healed_by_whoever_is_done),
+        ("asyncjit.ledger.Stains.source", seen_whoever_covers_it),
+        ("tests.core.scheduler_program.gate_fronts", gated_at_the_first_touch_only),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_a_fault_is_found_by_what_programs_compute(target: str, fault: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, fault)
+    with pytest.raises(AssertionError):
+        play_seeds(FAULT_SEEDS, verifies=False)
