@@ -57,7 +57,7 @@ def _run(options: argparse.Namespace) -> int:
     digits = load_digits(settings.seed)
     with report.progress_display(sys.stderr if options.json else sys.stdout) as show:
         record = asyncio.run(work(settings, digits, show))
-    result = report.figures(record, judge(record.weights, MOMENTUM, record.steps, record.answers))
+    result = report.figures(settings, record, judge(record.weights, MOMENTUM, record.steps, record.answers))
     if options.json:
         report.print_json(result)
     else:

@@ -6,6 +6,7 @@ data, no loop, no clock. ``oracle`` states the same formulas a second time and m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ PIXELS, HIDDEN, CLASSES = 64, 128, 10
 MOMENTUM = 0.9
 
 #: First weight, first bias, second weight, second bias. ``Any``, because the same code runs on two array types.
-Weights = tuple[Any, Any, Any, Any]
+Weights = Sequence[Any]
 
 
 def initial_weights(seed: int) -> list[np.ndarray]:

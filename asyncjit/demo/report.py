@@ -15,7 +15,7 @@ from typing import TextIO
 import numpy as np
 
 from asyncjit.demo.oracle import Verdict
-from asyncjit.demo.work import Progress, Record
+from asyncjit.demo.work import Progress, Record, Settings
 
 __all__ = ["ACCURACY_MIN", "Figures", "figures", "print_json", "print_table", "progress_display"]
 
@@ -30,6 +30,8 @@ class Figures:
     steps: int
     steps_per_second: float
     requests: int
+    clients: int
+    pause_ms: float
     requests_per_second: float
     latency_p50_ms: float
     latency_p99_ms: float
@@ -48,11 +50,8 @@ class Figures:
         return self.wrong == 0 and self.accuracy >= ACCURACY_MIN
 
 
-def figures(record: Record, verdict: Verdict) -> Figures:
-    """Everything the table says, from what happened and what the judge found.
-
-    Loading is hidden as far as the trainer did not wait for it.
-    """
+def figures(settings: Settings, record: Record, verdict: Verdict) -> Figures:
+    """Everything the table says, from what happened and what the judge found."""
     lag_p50, lag_p99 = _milliseconds(record.lag)
     idle_p50, idle_p99 = _milliseconds(record.lag_idle)
     latency_p50, latency_p99 = _milliseconds(record.latency)
@@ -61,6 +60,8 @@ def figures(record: Record, verdict: Verdict) -> Figures:
         steps=len(record.steps),
         steps_per_second=len(record.steps) / record.training_s,
         requests=len(record.answers),
+        clients=settings.clients,
+        pause_ms=settings.pause_s * 1e3,
         requests_per_second=len(record.answers) / record.serving_s,
         latency_p50_ms=latency_p50,
         latency_p99_ms=latency_p99,
@@ -69,7 +70,7 @@ def figures(record: Record, verdict: Verdict) -> Figures:
         lag_idle_p50_ms=idle_p50,
         lag_idle_p99_ms=idle_p99,
         in_flight_peak=record.in_flight_peak,
-        loading_hidden=max(0.0, 1 - record.waiting_s / record.loading_s),
+        loading_hidden=1 - record.exposed_s / record.loading_s,
         wrong=verdict.wrong,
         weights_versions_seen=verdict.versions_seen,
         difference_max=verdict.difference_max,
@@ -86,7 +87,10 @@ def rows(result: Figures) -> list[tuple[str, str]]:
     return [
         ("test accuracy", f"{result.accuracy:.3f}"),
         ("training steps", f"{result.steps:,} ({result.steps_per_second:,.0f} a second)"),
-        ("requests answered", f"{result.requests:,}"),
+        (
+            "requests answered",
+            f"{result.requests:,}, to {result.clients} clients with pauses of {result.pause_ms:g} ms",
+        ),
         ("requests per second", f"{result.requests_per_second:,.0f}"),
         ("time to an answer p50 / p99", f"{result.latency_p50_ms:.1f} / {result.latency_p99_ms:.1f} ms"),
         ("event-loop lag p50 / p99, both running", f"{result.lag_p50_ms:.2f} / {result.lag_p99_ms:.2f} ms"),

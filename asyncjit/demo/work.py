@@ -54,7 +54,7 @@ class Record:
     """What happened, in seconds.
 
     ``lag`` and ``lag_idle``: how late each tick of the event loop came; ``latency``: from a request to its scores.
-    ``loading_s``: spent by the thread that loads; ``waiting_s``: spent by the trainer waiting for it.
+    ``loading_s``: spent loading batches; ``exposed_s``: the part of it during which the trainer waited for the batch.
     """
 
     weights: list[np.ndarray]
@@ -64,7 +64,7 @@ class Record:
     lag_idle: list[float] = field(default_factory=list)
     latency: list[float] = field(default_factory=list)
     loading_s: float = 0.0
-    waiting_s: float = 0.0
+    exposed_s: float = 0.0
     serving_s: float = 0.0
     training_s: float = 0.0
     in_flight_peak: int = 0
@@ -122,24 +122,24 @@ async def work(settings: Settings, digits: Digits, show: Callable[[Progress], No
 
 async def _train(network: Network, loader: Loader, settings: Settings, record: Record, progress: Progress) -> None:
     """Steps in order. While the engine runs one, a thread loads the batch of the next."""
+    loop = asyncio.get_running_loop()
 
-    def load(step: int) -> Batch:
+    def load(step: int) -> tuple[Batch, float, float]:
         start = time.perf_counter()
-        batch = loader.load(step)
-        record.loading_s += time.perf_counter() - start
-        return batch
+        return loader.load(step), start, time.perf_counter()
 
     began = time.perf_counter()
-    loading = asyncio.ensure_future(asyncio.to_thread(load, 0))
+    loading = loop.run_in_executor(None, load, 0)
     try:
         for step in range(progress.steps_total):
-            start = time.perf_counter()
-            batch = await loading
-            record.waiting_s += time.perf_counter() - start
+            wanted = time.perf_counter()
+            batch, start, end = await loading
+            record.loading_s += end - start
+            record.exposed_s += max(0.0, end - max(start, wanted))
+            if step + 1 < progress.steps_total:
+                loading = loop.run_in_executor(None, load, step + 1)
             replay = network.train_step(batch.images, batch.targets, settings.rate)
             record.steps.append(Step(replay.ticket, batch.images, batch.targets, settings.rate))
-            if step + 1 < progress.steps_total:
-                loading = asyncio.ensure_future(asyncio.to_thread(load, step + 1))
             progress.loss = float(await replay)
             progress.steps += 1
     finally:

@@ -198,11 +198,13 @@ def test_progress_and_table_are_shown_on_a_terminal_and_elsewhere(kind: type[io.
     from asyncjit.demo import report, work
 
     out = kind()
-    record = work.Record([], lag=[0.001, 0.002], lag_idle=[0.0001], loading_s=2.0, waiting_s=0.5, serving_s=1.0)
+    record = work.Record([], lag=[0.001, 0.002], lag_idle=[0.0001], loading_s=2.0, exposed_s=0.5, serving_s=1.0)
     record.training_s, record.accuracy, record.in_flight_peak = 1.0, 0.97, 5
     with report.progress_display(out) as show:
         show(work.Progress(steps_total=10, requests_total=20, steps=3, requests=7, loss=0.5))
-    result = report.figures(record, oracle.Verdict(wrong=1, difference_max=1e-6, versions_seen=3, weights=()))
+    result = report.figures(
+        work.Settings(epochs=1), record, oracle.Verdict(wrong=1, difference_max=1e-6, versions_seen=3, weights=())
+    )
     report.print_table(result, out)
     text = out.getvalue()
     for expected in ("0.500", "0.970", "75%", "wrong answers", "1.99", "replays in flight at most"):
