@@ -301,6 +301,7 @@ def test_readings_of_a_dropped_set_count_until_they_are_released() -> None:
     assert tracker.read_set_hazards(weights) == []
     assert tracker.hazards([], [Region(2, 0, 1)]).war == ["reader"]
     tracker.record([], [Region(2, 0, 4)], "w1", 1)
+    assert tracker.read_set_hazards(weights) == []
     tracker.release(0)
     assert tracker.hazards([], [Region(2, 0, 1)]).war == []
     tracker.release(1)

@@ -146,6 +146,15 @@ def test_a_small_call_that_leads_to_large_work_is_split_off() -> None:
     assert max(finish_times(listing, costs, hop=10.0).values()) <= 130
 
 
+def test_a_call_stays_where_its_latest_predecessor_ran() -> None:
+    """Elsewhere it would need fewer waits, and start a hop later."""
+    graph = graph_from_edges(4, [(0, 3), (1, 3), (2, 3)])
+    costs = [40.0, 4.0, 4.0, 1.0]
+    listing = list_schedule(graph, 2, costs, 5.0)
+    assert listing[0] == [[0, 3], [1, 2]]
+    assert finish_times(listing, costs, hop=5.0)[3] == 41
+
+
 def test_hops_are_never_paid_to_end_up_slower_than_one_stream() -> None:
     dice = random.Random(6)
     for hop in (0.5, 2.0, 8.0, 32.0):

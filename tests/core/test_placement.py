@@ -87,6 +87,31 @@ def test_large_graphs_reach_the_minimum_of_an_assignment() -> None:
             assert waits_and_streams(placement) == best_by_assignment(graph)
 
 
+def test_streams_are_not_joined_at_the_price_of_a_wait() -> None:
+    """Enlarging the matching over all of the closure would trade a wait for a stream here."""
+    parents = [
+        (),
+        (),
+        (),
+        (2,),
+        (0,),
+        (0,),
+        (0,),
+        (3, 6),
+        (4,),
+        (4,),
+        (4,),
+        (4,),
+        (8, 10),
+        (5, 7, 9),
+        (5, 8, 9),
+        (7, 9),
+    ]
+    parents += [(11,), (13, 15), (14, 16), (12, 13, 14, 15), (14, 18, 19), (18,), (19,), (18,)]
+    graph = graph_from_edges(24, [(u, v) for v, sources in enumerate(parents) for u in sources])
+    assert waits_and_streams(place(graph, streams_max=None)) == best_by_assignment(graph) == (20, 8)
+
+
 def graph_with_copies(dice: random.Random) -> Graph:
     """Kernels and copies on two devices, each reading what some earlier ones wrote."""
     results = []
