@@ -16,7 +16,9 @@ __all__ = ["Clock", "MonotonicClock", "VirtualClock"]
 class Clock(Protocol):
     """Something that tells the time. Callable from any thread; never goes back."""
 
-    def now_s(self) -> float: ...
+    def now_s(self) -> float:
+        """Seconds since a moment that means nothing."""
+        ...
 
 
 class MonotonicClock:

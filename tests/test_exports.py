@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 
+from asyncjit.clock import Clock
 from asyncjit.devices import Device
 
 #: Modules whose names a user types.
@@ -50,8 +51,8 @@ def bare_methods(value: type) -> list[str]:
     found = []
     for name, member in vars(value).items():
         body = member.fget if isinstance(member, property) else member
-        documented = inspect.getdoc(body) or inspect.getdoc(getattr(Device, name, None))
-        if not name.startswith("_") and inspect.isfunction(body) and not documented:
+        contracts = (body, getattr(Device, name, None), getattr(Clock, name, None))
+        if not name.startswith("_") and inspect.isfunction(body) and not any(map(inspect.getdoc, contracts)):
             found.append(f"{value.__name__}.{name}")
     return found
 
