@@ -14,7 +14,7 @@ from asyncjit.failures import kernel_error
 from asyncjit.loading import recording
 from asyncjit.program import Group, Loaded, Program, bind_slots
 from asyncjit.reading import Reader
-from asyncjit.replay import Replay
+from asyncjit.replay import Replay, afresh
 from asyncjit.runs import (
     Arrive,
     BeginCapture,
@@ -171,7 +171,7 @@ class Caller(Reader):
             if error is not None:
                 raise error
             if isinstance(run.error, EngineBusyError | EngineClosedError):
-                raise run.error
+                raise afresh(run.error)
         return replay
 
     def _begin_capture(self, replay: Replay[Any]) -> None:

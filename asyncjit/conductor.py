@@ -17,7 +17,7 @@ from asyncjit.background import Background
 from asyncjit.clock import Clock
 from asyncjit.devices.base import Device, Frame, Submission
 from asyncjit.errors import DeviceLostError, EngineClosedError
-from asyncjit.failures import kernel_error
+from asyncjit.failures import kept, kernel_error
 from asyncjit.inbox import Inbox
 from asyncjit.instruments import Instruments
 from asyncjit.program import Group, Loaded, Program, bind_slots
@@ -124,7 +124,7 @@ class Conductor(Inbox):
         try:
             submission.frame = self._new_frame(loaded)
         except BaseException as error:
-            self._inbox.append(RunFailed(replay._run, error))
+            self._inbox.append(RunFailed(replay._run, kept(error)))
             submission.fence.signal()
             self.drain()
             return
@@ -145,7 +145,7 @@ class Conductor(Inbox):
             self._devices[run.device].submit(submission)
         except BaseException as error:
             lost = isinstance(error, DeviceLostError | EngineClosedError)
-            self._inbox.append(DeviceLost(run.device, error) if lost else RunFailed(run, error))
+            self._inbox.append(DeviceLost(run.device, kept(error)) if lost else RunFailed(run, kept(error)))
             submission.fence.signal()
 
     def _new_frame(self, loaded: Loaded) -> Frame:
@@ -207,7 +207,7 @@ class Conductor(Inbox):
         if error is None:
             self.feed(RunDone(run))
         elif isinstance(error, DeviceLostError):
-            self.feed(DeviceLost(run.device, error))
+            self.feed(DeviceLost(run.device, kept(error)))
         else:
             self.feed(RunFailed(run, kernel_error(replay.program, error, call_index)))
 
@@ -256,7 +256,6 @@ class Conductor(Inbox):
     def _note_failure(self, replay: Replay[Any]) -> None:
         run = replay._run
         error = run.error
-        replay.traceback = None if error is None else error.__traceback__
         for storage in replay.outputs:
             storage.failure = error
             storage.poisoned = True

@@ -100,6 +100,7 @@ class Engine(Caller):
     def statistics(self) -> EngineStatistics:
         """What it has done and holds; immutable."""
         with self._lock:
+            self._process_inbox()
             core: SchedulerStatistics = self._scheduler.statistics()
             memory_bytes = self._measured_bytes()
         return EngineStatistics(
@@ -120,6 +121,7 @@ class Engine(Caller):
     def story(self, replay: Replay[Any] | None = None) -> list[tuple[int, str, State]]:
         """What happened, oldest first: (ticket, stimulus, state after it); to one replay, or to all."""
         with self._lock:
+            self._process_inbox()
             return self._scheduler.story(None if replay is None else replay._run)
 
     # Closing.

@@ -1,18 +1,21 @@
-"""What a failed call means to the user.
+"""What a failed call means to the user, and how an error is kept without keeping what it saw.
 
-Law: messages only.
+Law: errors in, errors out.
 """
 
 from __future__ import annotations
 
+import traceback
+
 from asyncjit.errors import AsyncJitError, KernelError
 from asyncjit.program import Program
 
-__all__ = ["kernel_error"]
+__all__ = ["kept", "kernel_error"]
 
 
 def kernel_error(program: Program, error: BaseException, call_index: int | None) -> BaseException:
     """Which call of which function failed, with the cause chained."""
+    kept(error)
     if call_index is None or isinstance(error, AsyncJitError):
         return error
     call = program.schedule.calls[call_index]
@@ -28,3 +31,24 @@ def kernel_error(program: Program, error: BaseException, call_index: int | None)
     )
     failure.__cause__ = error
     return failure
+
+
+def kept(error: BaseException) -> BaseException:
+    """The error with its traceback, and those of what caused it, as text in a note.
+
+    The scheduler keeps the error of a failed replay until what it left is overwritten. A traceback holds frames, each
+    frame the one that called it, down to the worker's, and those the arrays of the replay.
+    """
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        found = pending.pop()
+        if found is None or id(found) in seen:
+            continue
+        seen.add(id(found))
+        pending += [found.__cause__, found.__context__]
+        lines = traceback.format_tb(found.__traceback__)
+        found.__traceback__ = None
+        if lines:
+            found.add_note("It was raised at (most recent call last):\n" + "".join(lines).rstrip())
+    return error

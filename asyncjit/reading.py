@@ -12,6 +12,7 @@ import numpy as np
 from asyncjit.conductor import Reading
 from asyncjit.errors import EngineClosedError, WouldBlockError
 from asyncjit.loading import Loader
+from asyncjit.replay import afresh
 from asyncjit.runs import STARTED, CancelRequested, Footprint, Reject, Run, RunDone, Start, State, Submit, Touch
 from asyncjit.storage import Storage
 from asyncjit.streams import in_event_loop, wait_blocking
@@ -125,5 +126,5 @@ def _read_closed(storage: Storage, read: Callable[[], np.ndarray], refusal: Base
     if storage.writer is not None:
         raise refusal
     if storage.failure is not None:
-        raise storage.failure
+        raise afresh(storage.failure)
     return read()

@@ -5,17 +5,17 @@ Law: a replay is a handle. It decides nothing; the scheduler does, through the e
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from asyncjit.driving import Driven
-from asyncjit.errors import WouldBlockError
+from asyncjit.errors import AsyncJitError, WouldBlockError
 from asyncjit.runs import FINISHED, Run, State
 from asyncjit.storage import Storage, Writer
 from asyncjit.streams import Fence, in_event_loop, pace, wait_blocking, wait_fence
 
-__all__ = ["Replay", "ReplayTimes"]
+__all__ = ["Replay", "ReplayTimes", "afresh"]
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -74,7 +74,6 @@ class Replay(Driven[T_co]):
         "started_s",
         "submission",
         "submitted_s",
-        "traceback",
         "written",
     )
 
@@ -98,8 +97,6 @@ class Replay(Driven[T_co]):
         self.submitted_s: float | None = None
         self.started_s: float | None = None
         self.done_s: float | None = None
-        #: Of the error it ended with: each waiter raises it anew from here, so that it does not grow with every waiter.
-        self.traceback: TracebackType | None = None
 
     # What it is and where it stands.
 
@@ -213,7 +210,7 @@ class Replay(Driven[T_co]):
         run = self._run
         if run.state is not State.DONE:
             assert run.error is not None
-            raise run.error.with_traceback(self.traceback)
+            raise afresh(run.error)
         for storage in self.outputs:
             storage.awaited = storage.writer is None
         for storage in self.written:
@@ -258,3 +255,18 @@ class _InputsConsumed:
     def __await__(self) -> Generator[Any, Any, None]:
         for writer in self._staged:
             yield from writer.until_done()
+
+
+def afresh(error: BaseException) -> BaseException:
+    """The error for one more waiter to raise, with the same cause.
+
+    An error that is raised remembers the frames that it passed, and they the arrays of whoever waited. The scheduler
+    keeps the errors of failed replays until what they left is overwritten, so it is copies that are raised.
+    """
+    if not isinstance(error, AsyncJitError):
+        return error
+    again = copy.copy(error)
+    again.__dict__.update(error.__dict__)
+    again.__context__, again.__cause__ = error.__context__, error.__cause__
+    again.__suppress_context__ = error.__suppress_context__
+    return again.with_traceback(error.__traceback__)

@@ -120,8 +120,8 @@ def _schedule(kernel: Kernel, operands: _Operands, bases: dict[int, int | None],
 def _foreign(kernel: Kernel, storage: StorageLike) -> Exception:
     if isinstance(storage, Storage):
         return DeviceError(
-            f"{kernel.name} has an operand that belongs to another engine than the one in use here; work on arrays inside "
-            "the `async with aj.Engine(...)` that made them, or copy them over by np.asarray and anp.asarray"
+            f"{kernel.name} has an operand that belongs to another engine than the one in use here; work on arrays "
+            "inside the `async with aj.Engine(...)` that made them, or copy them over by np.asarray and anp.asarray"
         )
     return CaptureError(
         f"{kernel.name} has an operand that was made while a function was captured, outside that capture; "

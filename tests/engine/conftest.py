@@ -1,0 +1,32 @@
+"""Fixtures of the engine's tests: each world is closed, checked and found without threads at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from asyncjit.devices.base import Device
+from tests.engine.world import World, engine_threads
+
+
+@pytest.fixture
+def make_world() -> Iterator[Callable[..., World]]:
+    worlds: list[World] = []
+
+    def make(*devices: Device | str, **options: Any) -> World:
+        worlds.append(World(*devices, **options))
+        return worlds[-1]
+
+    yield make
+    for world in worlds:
+        world.engine.close(10.0)
+        world.engine._scheduler.verify()
+        assert world.engine._inbox == type(world.engine._inbox)()
+    assert engine_threads() == []
+
+
+@pytest.fixture
+def world(make_world: Callable[..., World]) -> World:
+    return make_world()
