@@ -264,7 +264,8 @@ class DepsTracker(Generic[D]):
 
     def _cut_out(self, track: Track[D], region: Region) -> None:
         """Cut ``region`` out of every entry of ``track``."""
-        self._cut(track, track.reads.overlapping(region), region)
+        if track.reads_by_stream:
+            self._cut(track, track.reads.overlapping(region), region)
         self._cut(track, track.writes.overlapping(region), region)
 
     def _cut(self, track: Track[D], entries: Iterable[Entry[D]], region: Region) -> None:

@@ -42,13 +42,16 @@ def region_of(view: View, key: int | None = None, shift: int = 0) -> Region:
 
 def overlap(a: Region, b: Region) -> bool:
     """Whether ``a`` and ``b`` share a byte; exact unless both are rows of blocks with unequal strides."""
-    if a.key != b.key or max(a.start, b.start) >= min(a.stop, b.stop):
+    # Unpacked, not by name: this is the innermost step of every look-up.
+    key, start, stop, block, stride = a
+    other_key, other_start, other_stop, other_block, other_stride = b
+    if start >= other_stop or other_start >= stop or start >= stop or other_start >= other_stop or key != other_key:
         return False
-    if not a.block:
-        return not b.block or _row_meets_range(b, a)
-    if not b.block:
+    if not block:
+        return not other_block or _row_meets_range(b, a)
+    if not other_block:
         return _row_meets_range(a, b)
-    return a.stride != b.stride or _rows_meet(a, b)
+    return stride != other_stride or _rows_meet(a, b)
 
 
 def _row_meets_range(row: Region, span: Region) -> bool:
@@ -80,6 +83,10 @@ def without(old: Region, new: Region) -> tuple[Region, ...] | None:
     return (*left, old._replace(start=new.stop)) if new.stop < old.stop else left
 
 
+#: A scan of eight takes about as long as a bisection with its bookkeeping.
+FEW = 8
+
+
 class HasRegion(Protocol):
     @property
     def region(self) -> Region: ...
@@ -89,44 +96,67 @@ R = TypeVar("R", bound=HasRegion)
 
 
 class RegionIndex(Generic[R]):
-    """Entries of one buffer, found by range: sorted by start within classes of similar length.
+    """Things with a region of one buffer, found by range.
 
-    An entry of the class ``c`` is shorter than ``1 << c``, so only those that start less than that before a range can
-    meet it: a look-up costs a bisection a class and its hits, even where 10,000 ranges of one buffer are live.
+    A few are a plain list. Beyond ``FEW`` they are sorted by start within classes of similar length: what is in class
+    ``c`` is shorter than ``1 << c``, so only what starts less than that before a range can meet it. A look-up then
+    costs a bisection a class and its hits, even where 10,000 ranges of one buffer are live.
     """
 
-    __slots__ = ("classes",)
+    __slots__ = ("classes", "few")
 
     def __init__(self) -> None:
+        self.few: list[R] = []
         self.classes: dict[int, tuple[list[int], list[R]]] = {}
 
-    def add(self, entry: R) -> None:
-        region = entry.region
+    def __bool__(self) -> bool:
+        return bool(self.few or self.classes)
+
+    def all(self) -> list[R]:
+        return [*self.few, *(item for _, items in self.classes.values() for item in items)]
+
+    def add(self, item: R) -> None:
+        if self.classes:
+            self._classify(item)
+            return
+        self.few.append(item)
+        if len(self.few) > FEW:
+            for each in self.few:
+                self._classify(each)
+            self.few.clear()
+
+    def remove(self, item: R) -> None:
+        if not self.classes:
+            self.few.remove(item)
+            return
+        region = item.region
+        size = (region.stop - region.start).bit_length()
+        starts, items = self.classes[size]
+        if len(items) == 1:
+            del self.classes[size]
+        else:
+            place = items.index(item, bisect_left(starts, region.start))
+            del starts[place], items[place]
+
+    def overlapping(self, region: Region) -> list[R]:
+        if not self.classes:
+            return [item for item in self.few if overlap(item.region, region)]
+        found: list[R] = []
+        for size, (starts, items) in self.classes.items():
+            first = bisect_right(starts, region.start - (1 << size))
+            for item in items[first : bisect_left(starts, region.stop, first)]:
+                if overlap(item.region, region):
+                    found.append(item)
+        return found
+
+    def _classify(self, item: R) -> None:
+        region = item.region
         size = (region.stop - region.start).bit_length()
         found = self.classes.get(size)
         if found is None:
-            self.classes[size] = ([region.start], [entry])
+            self.classes[size] = ([region.start], [item])
         else:
-            starts, entries = found
+            starts, items = found
             place = bisect_right(starts, region.start)
             starts.insert(place, region.start)
-            entries.insert(place, entry)
-
-    def remove(self, entry: R) -> None:
-        region = entry.region
-        size = (region.stop - region.start).bit_length()
-        starts, entries = self.classes[size]
-        if len(entries) == 1:
-            del self.classes[size]
-        else:
-            place = entries.index(entry, bisect_left(starts, region.start))
-            del starts[place], entries[place]
-
-    def overlapping(self, region: Region) -> list[R]:
-        found: list[R] = []
-        for size, (starts, entries) in self.classes.items():
-            first = bisect_right(starts, region.start - (1 << size))
-            for entry in entries[first : bisect_left(starts, region.stop, first)]:
-                if overlap(entry.region, region):
-                    found.append(entry)
-        return found
+            items.insert(place, item)

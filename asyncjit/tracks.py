@@ -65,14 +65,18 @@ class Track(Generic[D]):
         self.sets: dict[ReadSet[D], None] = {}
 
     def is_empty(self) -> bool:
-        return not (self.writes.classes or self.reads_by_stream or self.sets)
+        return not (self.reads_by_stream or self.writes or self.sets)
 
     def add(self, entry: Entry[D]) -> None:
         if entry.writes:
             self.writes.add(entry)
         else:
             self.reads.add(entry)
-            self.reads_by_stream.setdefault(entry.stream, []).append(entry)
+            mine = self.reads_by_stream.get(entry.stream)
+            if mine is None:
+                self.reads_by_stream[entry.stream] = [entry]
+            else:
+                mine.append(entry)
 
     def remove(self, entry: Entry[D]) -> None:
         if entry.writes:
@@ -86,5 +90,4 @@ class Track(Generic[D]):
                 mine.remove(entry)
 
     def entries(self) -> list[Entry[D]]:
-        groups = [*self.writes.classes.values(), *self.reads.classes.values()]
-        return [entry for _, entries in groups for entry in entries]
+        return [*self.writes.all(), *self.reads.all()]
