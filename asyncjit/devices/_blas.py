@@ -3,8 +3,8 @@
 Law: the one place that touches the thread counts of BLAS libraries. Two workers of one BLAS thread each do 1.97 x the
 matmuls of one worker, two of two threads each only 1.39 x (2 cores, 512 x 512): oversubscription costs a third.
 
-The limit holds for the whole process, user code included, from the first worker's start to the close of the last
-device, when the former counts come back. Whoever wants another split gives the device fewer workers: with one, BLAS has
+The limit holds for the whole process, user code included, from the first plan of a device to the close of the last
+one, when the former counts come back. Whoever wants another split gives the device fewer workers: with one, BLAS has
 all cores. A thread that holds a limit of its own through threadpoolctl keeps it.
 """
 

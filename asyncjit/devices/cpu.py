@@ -74,7 +74,7 @@ class CpuDevice:
     """Runs plans on ``workers`` daemon threads (default: as many as the process has cores), started when first needed.
 
     Segments of different submissions, and independent segments of one, run at the same time. BLAS libraries are
-    limited to cores / workers threads, for the whole process, from the first worker's start to ``close``. NumPy's
+    limited to cores / workers threads, for the whole process, from the first plan to ``close``. NumPy's
     floating-point warnings are off in the workers and inline. Times are on ``clock``. Callable from any thread; not
     after a fork.
     """
@@ -99,6 +99,7 @@ class CpuDevice:
         self._idle: list[None] = []
         self._taken: list[None] = []
         self._closed = False
+        self._reserved = False
         self._drained = threading.Event()
         self._dismissed = 0
 
@@ -118,7 +119,17 @@ class CpuDevice:
                 device=self.name,
                 executor=executor,
             )
+        if not self._reserved:
+            # Before the first plan, not the first worker: plans that run inline call BLAS too.
+            self._reserved = True
+            self._reserve_blas()
         return CpuExecutable(plan, self.name)
+
+    def _reserve_blas(self) -> None:
+        try:
+            _blas.reserve(self, self.workers)
+        except Exception:
+            _logger.exception("device %r could not limit the threads of BLAS and goes on without", self.name)
 
     def run_inline(self, submission: Submission) -> tuple[BaseException | None, int | None]:
         executable: CpuExecutable = submission.executable
@@ -204,10 +215,7 @@ class CpuDevice:
     def _work(self) -> None:
         """The life of a worker."""
         np.seterr(all="ignore")
-        try:
-            _blas.reserve(self, self.workers)
-        except Exception:
-            _logger.exception("device %r could not limit the threads of BLAS and goes on without", self.name)
+        self._reserve_blas()
         while True:
             run = self._queue.get()
             self._idle.pop()
