@@ -94,6 +94,8 @@ def test_an_index_finds_what_a_scan_finds(regions: list[Region], data: st.DataOb
     for item in items:
         index.add(item)
     for item in data.draw(st.permutations(items)):
+        assert len(index.all()) == len(items)
+        assert set(index.all()) == set(items)
         probe = data.draw(st.one_of(spans, rows()))
         assert set(index.overlapping(probe)) == {other for other in items if overlap(other.region, probe)}
         index.remove(item)
