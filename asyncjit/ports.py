@@ -82,9 +82,12 @@ class AsyncioPort(_Budget):
         self._due.append(future)
         if not self._scheduled:
             self._scheduled = True
-            # RuntimeError: the loop has closed, and with it every task that could have waited.
-            with contextlib.suppress(RuntimeError):
+            try:
                 self.loop.call_soon_threadsafe(self._drain)
+            except RuntimeError:
+                # The loop has closed, and with it every task that could have waited.
+                self._due.clear()
+                self._scheduled = False
 
     def _drain(self) -> None:
         self._scheduled = False
@@ -176,8 +179,11 @@ class TrioPort(_Budget):
         self._due.append(entry)
         if not self._scheduled:
             self._scheduled = True
-            with contextlib.suppress(self._trio.RunFinishedError):
+            try:
                 self._token.run_sync_soon(self._drain)
+            except self._trio.RunFinishedError:
+                self._due.clear()
+                self._scheduled = False
 
     def _drain(self) -> None:
         self._scheduled = False
