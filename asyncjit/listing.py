@@ -2,10 +2,15 @@
 
 Law: pure functions on frozen data; times are virtual. Imports ``graph`` and below.
 
-A list schedule (Graham, 1966) ranked by the longest remaining path, as in HEFT (Topcuoglu, Hariri and Wu, 2002), is
-played through on the given costs: whenever a stream is free and a call is ready, the ready call of the highest rank
-goes to the stream that needs the fewest new waits for it. A hop between streams costs ``hop_cost``: a call is then
-ready at once only on its home, the stream of its latest predecessor, and another stream takes it only where that pays.
+A list schedule (Graham, 1966) is played through on the given costs: whenever a stream is free and a call is ready, the
+most urgent ready call goes to the stream that needs the fewest new waits for it. A hop between streams costs
+``hop_cost``: a call is then ready at once only on its home, the stream of its latest predecessor, and another stream
+takes it only where that pays.
+
+A call is due when its turn comes in program order, or earlier where the longest path that begins with it, its rank in
+HEFT (Topcuoglu, Hariri and Wu, 2002), would otherwise end too late. Rank alone works through a graph level by level and
+keeps all of a level alive: on random graphs its frames are 2.6 times as large on average, and up to 9 times, as those
+of the program order, which mostly uses a value soon after it is made.
 
 Waits come from a vector clock for each stream (Fidge, Mattern, 1988), the newest dependencies first; one that an
 earlier wait implies is dropped. For the streams and the issue order given, no fewer waits are possible: each one kept
@@ -15,7 +20,7 @@ is an edge of the reduction of hazards and stream order together.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from asyncjit.graph import Graph, successors
@@ -24,6 +29,12 @@ __all__ = ["Group", "groups_of", "list_schedule"]
 
 #: Device and lane: only calls of one group may share a stream.
 Group = tuple[str, str]
+
+# How early paths press: they should end by this share of the least possible time, which no schedule reaches, so that
+# long ones are begun before their turn. Measured on 42 random graphs on 2 and 4 streams, bytes over those of the
+# program order and bound over time reached, on average: program order alone 1.39 and 0.944; 1.0: 1.41 and 0.954;
+# 0.9: 1.46 and 0.972; 0.8: 1.62 and 0.982; 0.6: 1.92 and 0.987; rank alone 2.62 and 0.987.
+_HORIZON_SHARE = 0.85
 
 #: Calls of each stream in order, some maybe empty; all calls in issue order; the waits of each call.
 Listing = tuple[list[list[int]], list[int], list[list[int]]]
@@ -84,7 +95,7 @@ class _Clocks:
 
 @dataclass(slots=True, eq=False)
 class _Stream:
-    """A stream while it is filled, and the ready calls whose home it is, by falling rank."""
+    """A stream while it is filled, and the ready calls whose home it is, the first due first."""
 
     index: int
     group: Group
@@ -103,13 +114,14 @@ class _ListSchedule:
         self.costs = costs
         self.hop_cost = hop_cost
         self.children = successors(graph.reduced)
-        self.rank, self.tail = _ranks(self.parents, self.children, costs)
+        rank, self.tail = _ranks(self.parents, self.children, costs)
         self.groups = groups_of(graph)
         self.streams = _open_streams(self.groups, streams_max, costs, hop_cost)
         self.by_group: dict[Group, list[_Stream]] = {}
         for stream in self.streams:
             self.by_group.setdefault(stream.group, []).append(stream)
-        #: Ready calls without a home, by falling rank.
+        self.due = _due_times(self.groups, {group: len(them) for group, them in self.by_group.items()}, costs, rank)
+        #: Ready calls without a home, the first due first.
         self.anywhere: dict[Group, list[tuple[float, int]]] = {group: [] for group in self.by_group}
         self.clocks = _Clocks(graph, len(self.streams))
         self.done_at = [0.0] * len(costs)
@@ -145,10 +157,10 @@ class _ListSchedule:
         home = self._home(call)
         if home is not None:
             home.backlog += self.tail[call]
-        heapq.heappush(self.anywhere[self.groups[call]] if home is None else home.ready, (-self.rank[call], call))
+        heapq.heappush(self.anywhere[self.groups[call]] if home is None else home.ready, (self.due[call], call))
 
     def _start_one(self, streams: list[_Stream], now: float) -> bool:
-        """Start the ready call of the highest rank that a free stream of one group may take; False if there is none."""
+        """Start the most urgent ready call that a free stream of one group may take; False if there is none."""
         free = [stream for stream in streams if stream.free_at <= now]
         if not free:
             return False
@@ -223,6 +235,25 @@ def _ranks(
         rank[call] += max((rank[child] for child in children[call]), default=0.0)
         tail[call] += sum(tail[child] for child in children[call] if len(parents[child]) == 1)
     return rank, tail
+
+
+def _due_times(
+    groups: Sequence[Group], streams: Mapping[Group, int], costs: Sequence[float], rank: Sequence[float]
+) -> list[float]:
+    """When each call is due: at its turn in program order, or earlier where the path that begins with it presses.
+
+    A group with one stream keeps the program order: there nothing could run beside what is urgent.
+    """
+    work = dict.fromkeys(streams, 0.0)
+    turns = []
+    for group, cost in zip(groups, costs, strict=True):
+        turns.append(work[group] / streams[group])
+        work[group] += cost
+    horizon = _HORIZON_SHARE * max([*rank, *(work[group] / streams[group] for group in work)], default=0.0)
+    return [
+        turn if streams[group] == 1 else min(turn, horizon - path)
+        for group, turn, path in zip(groups, turns, rank, strict=True)
+    ]
 
 
 def _open_streams(groups: Sequence[Group], streams_max: int, costs: Sequence[float], hop_cost: float) -> list[_Stream]:
