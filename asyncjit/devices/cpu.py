@@ -29,6 +29,7 @@ from asyncjit.devices._numpy_quiet import run_quietly
 from asyncjit.devices._segments import Countdown, SegmentOrder
 from asyncjit.devices.base import Capabilities, Submission
 from asyncjit.errors import DeviceLostError, DeviceUnavailableError, EngineClosedError
+from asyncjit.ops import DTYPES
 from asyncjit.plan import Plan
 
 __all__ = ["CpuDevice"]
@@ -110,7 +111,7 @@ class CpuDevice:
         return empty_array((nbytes,), np.dtype(np.uint8), self.name)
 
     def allocate_array(self, shape: tuple[int, ...], dtype: str) -> Array:
-        return empty_array(shape, np.dtype(dtype), self.name)
+        return empty_array(shape, DTYPES.get(dtype) or np.dtype(dtype), self.name)
 
     def instantiate(self, plan: Plan, executor: str | None = None) -> CpuExecutable:
         if executor not in (None, "numpy"):
