@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from asyncjit.devices.base import Device
-from tests.engine.world import World, engine_threads
+from tests.engine.world import Queue, World, engine_threads
+
+#: Where processes do not fork there is nothing to test about it.
+collect_ignore = [] if hasattr(os, "fork") else ["test_fork.py"]
 
 
 @pytest.fixture
@@ -23,10 +27,14 @@ def make_world() -> Iterator[Callable[..., World]]:
     for world in worlds:
         world.engine.close(10.0)
         world.engine._scheduler.verify()
-        assert world.engine._inbox == type(world.engine._inbox)()
     assert engine_threads() == []
 
 
 @pytest.fixture
 def world(make_world: Callable[..., World]) -> World:
     return make_world()
+
+
+@pytest.fixture
+def queue(world: World) -> Queue:
+    return Queue(world)

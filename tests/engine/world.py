@@ -120,3 +120,25 @@ class World:
 
 def engine_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("asyncjit")]
+
+
+def state_of(replay: Replay[Any]) -> str:
+    return replay._run.state.value
+
+
+class Queue:
+    """A world whose group has room for one, and a replay that holds that room."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.group = Group("narrow", in_flight_max=1)
+        self.held = Held()
+        self.blocker = world.call(world.program(self.held, [READ]), world.array(), group=self.group)
+
+    def call(self, function: Callable[..., object], *inputs: Storage, outputs: int = 0) -> Replay[Any]:
+        program = self.world.program(function, [BOTH if not outputs else READ] * len(inputs), outputs=outputs)
+        return self.world.call(program, *inputs, group=self.group)
+
+    async def finish(self) -> None:
+        self.held.let_go()
+        await self.blocker

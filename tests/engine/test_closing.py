@@ -1,0 +1,196 @@
+"""Closing: what was taken is finished, for a bounded time; no thread, task or descriptor stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from asyncjit.devices.cpu import CpuDevice
+from asyncjit.engine import Engine, Group
+from asyncjit.errors import DeviceLostError, EngineClosedError, WouldBlockError
+from tests.engine.test_streams import LOOPS, run_in
+from tests.engine.world import BOTH, READ, Held, World, double, engine_threads, increment
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_aclose_finishes_what_was_taken_and_stops_all_threads(backend: str) -> None:
+    before = threading.active_count()
+    world = World()
+    state = world.array(0.0)
+    held = Held(increment)
+
+    async def main() -> None:
+        replays = [world.call(world.program(function, [BOTH]), state) for function in (held, increment, increment)]
+        held.let_go()
+        await world.engine.aclose()
+        assert [replay.done() for replay in replays] == [True] * 3
+        assert engine_threads() == []
+        await state
+        assert world.read(state) == [3.0] * 4
+
+    anyio.run(main, backend=backend)
+    assert threading.active_count() == before
+
+
+async def test_closing_twice_and_at_once_is_fine() -> None:
+    world = World()
+    held = Held(double)
+    replay = world.pure(held)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(world.engine.aclose())
+        tasks.create_task(world.engine.aclose())
+        await asyncio.sleep(0)
+        held.let_go()
+    assert replay.done()
+    await world.engine.aclose()
+    assert engine_threads() == []
+
+
+async def test_a_closed_engine_says_so_to_calls_and_still_gives_the_values_it_has() -> None:
+    async with (world := World()).engine:
+        state = world.array(1.0)
+        program = world.program(increment, [BOTH])
+        replay = world.call(program, state)
+        failed = world.call(world.program(broken, [READ], outputs=1), state)
+    with pytest.raises(EngineClosedError, match="open a new engine"):
+        world.call(program, state)
+    with pytest.raises(EngineClosedError):
+        world.array(1.0)
+    with pytest.raises(EngineClosedError):
+        world.engine.submit_first(world.group, 1, lambda: (program, [(state, 0)], list))
+    assert await replay == []
+    await state
+    assert world.read(state) == [2.0] * 4
+    with pytest.raises(Exception, match="on purpose"):
+        await failed
+    with pytest.raises(Exception, match="on purpose"):
+        await failed.result[0]
+    assert world.engine.statistics().queued == 0
+
+
+def broken(*arrays: Any) -> None:
+    raise ValueError("on purpose")
+
+
+async def test_what_has_not_started_in_time_fails_and_what_runs_is_left_behind(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    device = CpuDevice(workers=1)
+    world = World(device)
+    group, held = Group("narrow", in_flight_max=1), Held(double)
+    program = world.program(held, [READ], outputs=1)
+    running = world.call(program, world.array(1.0), group=group)
+    queued = world.call(program, world.array(1.0), group=group)
+    held.wait_until_entered()
+    with caplog.at_level(logging.WARNING, "asyncjit"):
+        await world.engine.aclose(0.0)
+    assert "left behind" in caplog.text
+    with pytest.raises(EngineClosedError, match="had not started"):
+        await queued
+    with pytest.raises(DeviceLostError):
+        await running
+    # It comes back late, and nobody minds.
+    held.let_go()
+    assert device.close(10.0)
+    world.engine._scheduler.verify()
+    assert engine_threads() == []
+
+
+@pytest.mark.parametrize("new_loop", LOOPS)
+def test_aclose_that_is_cancelled_finishes_first(new_loop: Callable[[], Any]) -> None:
+    world = World()
+    held = Held(double)
+    replay = world.pure(held)
+
+    async def main() -> None:
+        closing = asyncio.create_task(world.engine.aclose())
+        await asyncio.sleep(0)
+        for _ in range(3):
+            closing.cancel()
+            await asyncio.sleep(0)
+        assert not closing.done()
+        held.let_go()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+
+    run_in(new_loop, main)
+    assert replay.done()
+    assert engine_threads() == []
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_aclose_in_a_cancelled_scope_finishes_first(backend: str) -> None:
+    world = World()
+    state = world.array(0.0)
+
+    async def main() -> None:
+        with anyio.move_on_after(0) as scope:
+            async with world.engine:
+                world.call(world.program(increment, [BOTH]), state)
+                await anyio.sleep_forever()
+        assert scope.cancelled_caught
+
+    anyio.run(main, backend=backend)
+    assert world.read(state) == [1.0] * 4
+    assert engine_threads() == []
+
+
+async def test_closing_ends_when_the_last_queued_replay_is_removed() -> None:
+    world = World()
+    group, held = Group("narrow", in_flight_max=1), Held(double)
+    program = world.program(held, [READ], outputs=1)
+    running = world.call(program, world.array(1.0), group=group)
+    queued = world.call(program, world.array(1.0), group=group)
+    closing = asyncio.create_task(world.engine.aclose(30.0))
+    await asyncio.sleep(0)
+    held.let_go()
+    queued.cancel()
+    await closing
+    assert running.done()
+
+
+async def test_close_is_for_scripts() -> None:
+    engine = Engine()
+    with pytest.raises(WouldBlockError, match="aclose"):
+        engine.close()
+    await asyncio.to_thread(engine.close)
+    assert engine_threads() == []
+
+
+def open_descriptors() -> int:
+    """How many there are, where the system lists them; elsewhere there is nothing to compare."""
+    folder = Path("/proc/self/fd")
+    return len(list(folder.iterdir())) if folder.exists() else 0
+
+
+def test_engines_leave_no_descriptor_behind() -> None:
+    async def once() -> None:
+        async with (world := World()).engine:
+            await world.pure()
+
+    asyncio.run(once())
+    before = open_descriptors()
+    for _ in range(5):
+        asyncio.run(once())
+    assert open_descriptors() == before
+
+
+def test_a_program_that_ends_without_closing_ends() -> None:
+    script = (
+        "import asyncjit.engine as e, numpy as np\n"
+        "engine = e.default_engine()\n"
+        "storage = engine.constant(np.zeros(1 << 20))\n"
+        "print(storage.staging is not None)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "True\n"
+    assert done.stderr == ""
