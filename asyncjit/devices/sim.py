@@ -18,7 +18,7 @@ import numpy as np
 
 from asyncjit.clock import VirtualClock
 from asyncjit.devices._faults import CallFault, Fault, Faults, LossFault, MemoryFault
-from asyncjit.devices._numpy_executor import POISON, Entry, NumpyExecutable, NumpyFrame, run_entries, start_times
+from asyncjit.devices._numpy_executor import POISON, Bound, NumpyExecutable, NumpyFrame, run_entries, start_times
 from asyncjit.devices._numpy_memory import Array, empty_array
 from asyncjit.devices._numpy_quiet import run_quietly
 from asyncjit.devices._segments import Countdown, SegmentOrder
@@ -228,28 +228,30 @@ class SimDevice:
 
     def _bind(self, run: _Run, segment: int) -> None:
         try:
-            entries = run.submission.frame.bind(segment, run.submission.bindings, run.state)
+            bound = run.submission.frame.bind(segment, run.submission.bindings, run.state)
         except Exception as error:
             run.failure = run.failure or (error, None)
             self._end_segment(run, segment)
         else:
-            self._begin_call(run, segment, entries, 0)
+            self._begin_call(run, segment, bound, 0)
 
-    def _begin_call(self, run: _Run, segment: int, entries: Sequence[Entry], position: int) -> None:
-        if position == len(entries):
+    def _begin_call(self, run: _Run, segment: int, bound: Bound, position: int) -> None:
+        if position == len(bound.entries):
+            bound.release()
             self._note("segment done", run.number, segment)
             self._end_segment(run, segment)
             return
         duration_s = run.executable.durations_s[run.executable.plan.segments[segment].calls[position]]
-        self._timeline.add(duration_s, functools.partial(self._end_call, run, segment, entries, position))
+        self._timeline.add(duration_s, functools.partial(self._end_call, run, segment, bound, position))
 
-    def _end_call(self, run: _Run, segment: int, entries: Sequence[Entry], position: int) -> None:
+    def _end_call(self, run: _Run, segment: int, bound: Bound, position: int) -> None:
         call = run.executable.plan.segments[segment].calls[position]
         error = self._faults.of_call(run.number, call)
         if error is None:
-            failure = run_quietly(run_entries, entries[position : position + 1])
+            failure = run_quietly(run_entries, bound.entries[position : position + 1])
             error = None if failure is None else failure[0]
         if error is not None:
+            bound.release()
             self._note("call failed", run.number, segment, call)
             run.failure = run.failure or (error, call)
             self._end_segment(run, segment)
@@ -257,7 +259,7 @@ class SimDevice:
         self._note("call done", run.number, segment, call)
         if run.submission.times is not None:
             run.submission.times[call] = (self.now_s - run.executable.durations_s[call], self.now_s)
-        self._begin_call(run, segment, entries, position + 1)
+        self._begin_call(run, segment, bound, position + 1)
 
     def _end_segment(self, run: _Run, segment: int) -> None:
         self._running -= 1
