@@ -50,6 +50,8 @@ class Loader(Conductor):
         self._memory_bytes_max = memory_bytes_max
         #: Why it takes no calls, once it does not.
         self._unusable: str | None = None
+        #: This process was forked from the engine's: what it knows of work under way is not true any more.
+        self._is_foreign = False
         #: For eager operations: programs by what they do, and a group without a limit of room.
         self.eager_programs: dict[Hashable, Program] = {}
         self.eager_group = Group("eager", in_flight_max=None, exempt=True)
@@ -90,7 +92,8 @@ class Loader(Conductor):
             DeviceOutOfMemoryError: the device has none left.
             EngineClosedError: the engine was closed or belongs to another process.
         """
-        if self._unusable is not None:
+        # A capture that was under way when the engine began to close is finished, like all that has a ticket.
+        if self._unusable is not None and (self._is_foreign or not recording.active):
             raise EngineClosedError(self._unusable)
         if self._memory_bytes_max is not None:
             self._check_memory(shape, dtype, nbytes, self._memory_bytes_max)

@@ -26,9 +26,6 @@ _HOST = "host"
 class Reader(Loader):
     """Reads storages. Thread: any."""
 
-    #: This process was forked from the engine's: what it knows of work under way is not true any more.
-    _is_foreign = False
-
     def check_process(self) -> None:
         """Whether waiting for this engine makes sense.
 

@@ -16,9 +16,9 @@ import pytest
 
 from asyncjit.devices.cpu import CpuDevice
 from asyncjit.engine import Engine, Group
-from asyncjit.errors import DeviceLostError, EngineClosedError, WouldBlockError
+from asyncjit.errors import DeviceLostError, EngineClosedError, ReplayCancelledError, WouldBlockError
 from tests.engine.test_streams import LOOPS, run_in
-from tests.engine.world import BOTH, READ, Held, World, double, engine_threads, increment
+from tests.engine.world import BOTH, PATIENCE_S, READ, Held, World, double, engine_threads, increment
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -144,18 +144,34 @@ def test_aclose_in_a_cancelled_scope_finishes_first(backend: str) -> None:
     assert engine_threads() == []
 
 
-async def test_closing_ends_when_the_last_queued_replay_is_removed() -> None:
+def until_closing(world: World) -> None:
+    while world.engine._idle is None:
+        pass
+
+
+async def test_closing_ends_when_the_last_replay_is_removed() -> None:
     world = World()
-    group, held = Group("narrow", in_flight_max=1), Held(double)
-    program = world.program(held, [READ], outputs=1)
-    running = world.call(program, world.array(1.0), group=group)
-    queued = world.call(program, world.array(1.0), group=group)
-    closing = asyncio.create_task(world.engine.aclose(30.0))
-    await asyncio.sleep(0)
-    held.let_go()
-    queued.cancel()
-    await closing
-    assert running.done()
+    entered, proceed = threading.Event(), threading.Event()
+    program = world.program(double, [READ], outputs=1)
+    source = world.array(1.0)
+
+    def prepare() -> Any:
+        entered.set()
+        assert proceed.wait(PATIENCE_S)
+        return program, [(source, 0)], list
+
+    capturing = asyncio.create_task(asyncio.to_thread(world.engine.submit_first, world.group, "signature", prepare))
+    assert await asyncio.to_thread(entered.wait, PATIENCE_S)
+    (run,) = world.engine._scheduler._ledger.live.values()
+    assert run.context.cancel()
+    closing = asyncio.create_task(world.engine.aclose(10 * PATIENCE_S))
+    await asyncio.to_thread(until_closing, world)
+    proceed.set()
+    replay = await capturing
+    async with asyncio.timeout(PATIENCE_S):
+        await asyncio.shield(closing)
+    with pytest.raises(ReplayCancelledError):
+        await replay
 
 
 async def test_close_is_for_scripts() -> None:
