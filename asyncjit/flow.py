@@ -51,7 +51,7 @@ class Flow:
         self._ledger = Ledger()
         self._groups_to_admit: list[GroupState] = []
         self._lost: dict[str, BaseException] = {}
-        self._story: deque[tuple[int, str, State]] = deque(maxlen=STORY_LENGTH)
+        self._story: deque[tuple[int, type[Stimulus], State]] = deque(maxlen=STORY_LENGTH)
         self._tickets = 0
         self._queued = 0
         #: Those of them that count towards the limit.
@@ -63,7 +63,11 @@ class Flow:
 
     def story(self, run: Run | None = None) -> list[tuple[int, str, State]]:
         """What happened, oldest first, as (ticket, stimulus, state after it); to one run, or to all."""
-        return [entry for entry in self._story if run is None or entry[0] == run.ticket]
+        return [
+            (ticket, stimulus.__name__, state)
+            for ticket, stimulus, state in self._story
+            if run is None or ticket == run.ticket
+        ]
 
     def _verify_flow(self, check: Check) -> None:
         self._ledger.verify(check)
@@ -221,8 +225,8 @@ class Flow:
 
     def _enter_state(self, run: Run, stimulus: type[Stimulus], state: State) -> None:
         run.state = state
-        self._story.append((run.ticket, stimulus.__name__, state))
-        if state in self._ended:
+        self._story.append((run.ticket, stimulus, state))
+        if state in FINISHED:
             self._ended[state] += 1
 
     def _count_queued(self, run: Run, change: int) -> None:

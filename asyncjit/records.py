@@ -118,54 +118,34 @@ class GroupState:
 class Run:
     """One replay as the scheduler knows it. Only the scheduler writes here; ``context`` is the engine's."""
 
-    __slots__ = (
-        "blockers",
-        "cancelled",
-        "context",
-        "device",
-        "error",
-        "footprint",
-        "group",
-        "keys",
-        "needs",
-        "outputs",
-        "predecessors",
-        "recorded",
-        "shifts",
-        "signature",
-        "state",
-        "successors",
-        "ticket",
-        "unwanted",
-        "waiters",
-    )
+    # Defaults stand in the class: a run that is admitted at once sets few of these.
+    ticket = 0
+    state = State.QUEUED
+    signature: Hashable = None
+    device = ""
+    footprint: Footprint | None = None
+    #: Buffer and base offset bound to each slot that the footprint's groups name, and the buffers of the outputs.
+    keys: Sequence[int] = ()
+    shifts: Sequence[int] = ()
+    outputs: Sequence[int] = ()
+    #: Predecessors that keep it from being admitted.
+    blockers = 0
+    waiters = 0
+    #: While it is captured: removed as soon as the capture ends, by ``cancel``; or unless somebody waits again.
+    cancelled = False
+    unwanted = False
+    #: Its accesses stand in the tracker.
+    recorded = False
+    error: BaseException | None = None
 
     def __init__(self, group: GroupState, context: Any = None) -> None:
         self.group = group
         self.context = context
-        self.ticket = 0
-        self.state = State.QUEUED
-        self.signature: Hashable = None
-        self.device = ""
-        self.footprint: Footprint | None = None
-        #: Buffer and base offset bound to each slot that the footprint's groups name, and the buffers of the outputs.
-        self.keys: Sequence[int] = ()
-        self.shifts: Sequence[int] = ()
-        self.outputs: Sequence[int] = ()
         #: Unfinished runs that must come first, with the segment that has to wait for them.
         self.predecessors: dict[Run, int] = {}
         #: Those of them that this one reads from.
         self.needs: set[Run] = set()
         self.successors: list[Run] = []
-        #: Predecessors that keep it from being admitted.
-        self.blockers = 0
-        self.waiters = 0
-        #: While it is captured: removed as soon as the capture ends, by ``cancel``; or unless somebody waits again.
-        self.cancelled = False
-        self.unwanted = False
-        #: Its accesses stand in the tracker.
-        self.recorded = False
-        self.error: BaseException | None = None
 
     def bind(self, device: str, footprint: Footprint, keys: Sequence[int], shifts: Sequence[int]) -> None:
         self.device, self.footprint, self.keys, self.shifts = device, footprint, keys, shifts

@@ -199,7 +199,8 @@ class BeginCapture(Command):
 class Start(Command):
     """Give the run to its device. ``gates``: segment -> runs whose fences it has to wait for.
 
-    ``inline``: run it now, on this thread; the next stimulus is its RunDone or RunFailed.
+    ``inline``: run it now, on this thread; the next stimulus is its RunDone, which then asks for nothing, or RunFailed.
+    A gate holds back its segment; ``Footprint.fronts`` has made sure that this is enough.
     """
 
     run: Run
@@ -223,7 +224,11 @@ class Resolve(Command):
 
 @dataclass(slots=True, eq=False)
 class Release(Command):
-    """The device has passed the run: its frame and bindings may be used again."""
+    """The device has passed the run: its frame and bindings may be used again.
+
+    Where the device was lost before it passed the run, the run's fence fires no sooner than those of all its gates: runs
+    that have started rely on it for what it waited for.
+    """
 
     run: Run
 

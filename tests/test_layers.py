@@ -31,8 +31,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit.records",),
     ("asyncjit.runs",),
     ("asyncjit.refusals",),
+    ("asyncjit.stains",),
     ("asyncjit.ledger",),
     ("asyncjit.flow",),
+    ("asyncjit.arrival",),
     ("asyncjit.scheduler",),
     # ------------------------------------------------------------------------------------------------ the pure line
     ("asyncjit.ops",),

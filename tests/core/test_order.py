@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from asyncjit.deps import DepsTracker, Hazards, Region
 from asyncjit.errors import InternalError
 from asyncjit.flow import Flow
-from asyncjit.ledger import Ledger, Stains
+from asyncjit.ledger import Ledger
 from asyncjit.plan import Plan
 from asyncjit.records import GroupState, Run
 from asyncjit.runs import Command
+from asyncjit.stains import Stains
 from tests.core.scheduler_program import CPU, GPU, Call, Choose, Part, Span, output_of, random_program
 from tests.core.scheduler_world import World
 
@@ -210,8 +211,8 @@ stains_heal, stains_source = Stains.heal, Stains.source
         ("asyncjit.ledger.Ledger.stain", lambda self, run, regions: None),
         ("asyncjit.ledger.Ledger.withdraw", without_relink),
         ("asyncjit.flow.Flow._start", released_when_started),
-        ("asyncjit.ledger.Stains.heal", healed_by_whoever_is_done),
-        ("asyncjit.ledger.Stains.source", seen_whoever_covers_it),
+        ("asyncjit.stains.Stains.heal", healed_by_whoever_is_done),
+        ("asyncjit.stains.Stains.source", seen_whoever_covers_it),
         ("tests.core.scheduler_program.gate_fronts", gated_at_the_first_touch_only),
     ],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
