@@ -226,8 +226,8 @@ class Resolve(Command):
 class Release(Command):
     """The device has passed the run: its frame and bindings may be used again.
 
-    Where the device was lost before it passed the run, the run's fence fires no sooner than those of all its gates: runs
-    that have started rely on it for what it waited for.
+    Where the device was lost before it passed the run, the run's fence fires no sooner than those of all its gates:
+    runs that have started rely on it for what it waited for.
     """
 
     run: Run

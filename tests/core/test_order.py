@@ -18,8 +18,8 @@ from asyncjit.errors import InternalError
 from asyncjit.flow import Flow
 from asyncjit.ledger import Ledger
 from asyncjit.plan import Plan
-from asyncjit.records import GroupState, Run
-from asyncjit.runs import Command
+from asyncjit.records import GroupState, Run, State
+from asyncjit.runs import TRANSITIONS, Command
 from asyncjit.stains import Stains
 from tests.core.scheduler_program import CPU, GPU, Call, Choose, Part, Span, output_of, random_program
 from tests.core.scheduler_world import World
@@ -36,17 +36,17 @@ def new_groups() -> list[GroupState]:
     ]
 
 
-def play(world: World, choose: Choose, *, calm: int = 8) -> None:
-    """Let things happen until nothing can. One step in ``calm``, roughly, is a disturbance."""
+def play(world: World, choose: Choose, *, calm: int = 150) -> None:
+    """Let things happen until nothing can. One step in eight is disturbed; after one in ``calm`` the world changes."""
     while actions := world.actions():
-        disturbances = world.disturbances() if not choose(calm) else []
+        disturbances = world.disturbances() if not choose(8) else []
         action = disturbances[choose(len(disturbances))] if disturbances else actions[choose(len(actions))]
         if action[0] == "capture" and not choose(4):
             action = ("capture fails", action[1], 0)
         if not choose(12):
             world.do(("rejoin", choose(len(world.runs) + 1), 0))
         world.do(action)
-        if not choose(150):
+        if not choose(calm):
             world.do((("lose", "close", "deadline")[choose(3)], choose(2), 0))
     world.judge()
 
@@ -66,6 +66,22 @@ def play_seeds(count: int, *, first: int = 0, verifies: bool = True) -> None:
 @pytest.mark.parametrize("first", range(0, 120, 20))
 def test_every_order_of_events_equals_the_serial_run_in_ticket_order(first: int) -> None:
     play_seeds(20, first=first)
+
+
+def test_programs_make_every_move_of_the_table() -> None:
+    made: set[tuple[State, str]] = set()
+    for seed in range(400):
+        choose = random.Random(seed).randrange
+        world = World(random_program(choose, 4 + choose(9)), new_groups(), disturbances=choose(4))
+        world.verifies = False
+        play(world, choose, calm=20)
+        before: dict[int, State] = {}
+        for ticket, stimulus, after in world.scheduler.story():
+            if ticket in before:
+                made.add((before[ticket], stimulus))
+            before[ticket] = after
+    table = {(state, stimulus.__name__) for state, row in TRANSITIONS.items() for stimulus in row}
+    assert table - made == set()
 
 
 @settings(max_examples=40, deadline=None)
