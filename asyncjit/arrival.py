@@ -4,8 +4,10 @@ Law: what happens until a run is in the ledger, or is turned away; from there on
 below.
 
 One capture a signature at a time: the first call of a signature captures, the others wait and look again when it has
-ended; if it fails, or nobody wants it, the next captures. Tickets stand in order of arrival all the same, so whatever
-arrives behind a call whose footprint is not known yet is held until it is.
+ended; if it fails, or nobody wants it, the next captures. A call that captures takes its ticket when the capture has
+ended: until then it has not returned, so nobody can tell, and no other thread is held up by the recording. Only when a
+second call of the signature arrives meanwhile do tickets have to stand in order of arrival: then both take theirs, and
+whatever arrives behind them is held until their footprints are known.
 """
 
 from __future__ import annotations
@@ -63,31 +65,39 @@ class Arrival(Flow):
         if error is not None:
             commands.append(Reject(run, error))
             return
-        self._take_ticket(run)
-        self._arrivals.append(run)
         if waiting is None:
             self._captures[key] = deque([run])
             self._enter_state(run, Arrive, State.CAPTURING)
             commands.append(BeginCapture(run))
-        else:
-            waiting.append(run)
-            self._enter_state(run, Arrive, State.AWAITING_CAPTURE)
-            self._count_queued(run, 1)
+            return
+        # Now that somebody stands behind it, the one that captures needs its place.
+        self._take_place(waiting[0])
+        self._take_place(run)
+        waiting.append(run)
+        self._enter_state(run, Arrive, State.AWAITING_CAPTURE)
+        self._count_queued(run, 1)
+
+    def _take_place(self, run: Run) -> None:
+        """A ticket, before anybody knows what the run touches: whatever comes later is held until that is known."""
+        if not run.ticket:
+            self._take_ticket(run)
+            self._arrivals.append(run)
 
     def _on_submit(self, stimulus: Submit, commands: list[Command]) -> None:
-        run, group = stimulus.run, stimulus.run.group
-        error = self._refusal(run, stimulus.memory_bytes, stimulus.new_bytes)
-        if error is not None:
-            commands.append(Reject(run, error))
-            return
+        run, group, ledger = stimulus.run, stimulus.run.group, self._ledger
+        if self._is_closed or self._memory_bytes_max is not None:
+            error = self._refusal(run, stimulus.memory_bytes, stimulus.new_bytes)
+            if error is not None:
+                commands.append(Reject(run, error))
+                return
         if self._arrivals:
             self._submit_behind_captures(run, commands)
             return
-        run.ticket = self._tickets + 1
-        source = None if self._ledger.is_untouched(run) else self._ledger.look(run)
+        run.ticket = ticket = self._tickets + 1
+        source = None if ledger.is_untouched(run) else ledger.look(run)
         room = not group.ready and (group.in_flight_max is None or group.running < group.in_flight_max)
         if stimulus.inline and room and source is None and not run.predecessors and run.device not in self._lost:
-            self._tickets += 1
+            self._tickets = ticket
             self._inline += 1
             self._count_in_flight(group)
             self._enter_state(run, Admitted, State.RUNNING)
@@ -95,7 +105,7 @@ class Arrival(Flow):
             return
         blockers = self._count_blockers(run)
         if (blockers or not room) and self._is_queue_full(run):
-            self._ledger.unlink(run)
+            ledger.unlink(run)
             run.ticket = 0
             commands.append(Reject(run, self._queue_error(run)))
             return
@@ -131,6 +141,7 @@ class Arrival(Flow):
 
     def _on_captured(self, stimulus: Captured, commands: list[Command]) -> None:
         run, limit = stimulus.run, self._memory_bytes_max
+        self._take_place(run)
         self._move(run, Captured)
         self._count_queued(run, 1)
         self._next_capture(run, commands)
@@ -146,7 +157,7 @@ class Arrival(Flow):
         run = stimulus.run
         self._move(run, CaptureFailed)
         run.error = stimulus.error
-        del self._ledger.live[run.ticket]
+        self._ledger.live.pop(run.ticket, None)
         commands.append(Resolve(run))
         self._next_capture(run, commands)
         self._pump_arrivals(commands)

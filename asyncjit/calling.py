@@ -30,7 +30,7 @@ from asyncjit.runs import (
     WaitStarted,
 )
 from asyncjit.storage import Storage
-from asyncjit.streams import INLINE_TURN_S, current_port
+from asyncjit.streams import INLINE_TURN_S, Fence, current_port
 
 __all__ = ["Caller"]
 
@@ -59,6 +59,8 @@ class Caller(Reader):
             EngineClosedError: the engine was closed or belongs to another process.
             DeviceOutOfMemoryError: there is no memory for the outputs; nothing was enqueued.
         """
+        if self._unusable is not None:
+            raise EngineClosedError(self._unusable)
         replay: Replay[Any] = Replay(self)
         run = Run(group, replay)
         replay._run = run
@@ -85,6 +87,7 @@ class Caller(Reader):
                 run.context = None
                 raise first.error
             else:
+                replay.settled = Fence()
                 self._mark_pending(replay)
                 self._carry_out(commands)
         finally:
@@ -97,8 +100,6 @@ class Caller(Reader):
 
     def _bind(self, replay: Replay[Any], program: Program, inputs: Inputs, assemble: Assemble) -> Loaded:
         """Bind a replay to a program: outputs, keys for the scheduler, memory for the device."""
-        if self._unusable is not None:
-            raise EngineClosedError(self._unusable)
         loaded = program.loaded
         run = replay._run
         if program.output_specs:
@@ -134,9 +135,7 @@ class Caller(Reader):
         for storage in replay.written:
             storage.expect(replay)
             storage.awaited = False
-        for storage, _ in replay.inputs:
-            if storage.staging is not None:
-                replay._staged.append(storage.staging)
+        replay._staged = [storage.staging for storage, _ in replay.inputs if storage.staging is not None]
         if self.instruments.active:
             self._tell(self.instruments.replay_submitted, replay)
 
@@ -157,6 +156,7 @@ class Caller(Reader):
         replay: Replay[Any] = Replay(self)
         run = Run(group, replay)
         replay._run = run
+        replay.settled = Fence()
         replay.prepare = (prepare, contextvars.copy_context())
         replay.submitted_s = self.clock.now_s()
         with self._lock:

@@ -42,9 +42,6 @@ from asyncjit.streams import Fence
 
 __all__ = ["Conductor", "Reading"]
 
-#: The fence of every replay that ran inline.
-_FIRED = Fence(done=True)
-
 
 class Reading:
     """What a read from the host has in place of a replay. Who waits for its turn waits for ``settled``."""
@@ -167,21 +164,22 @@ class Conductor(Inbox):
         Returns the seconds it took.
         """
         program: Program = replay.program
-        clock = self.clock
-        start = replay.submitted_s = replay.started_s = clock.now_s()
+        now_s = self.clock.now_s
         for storage in replay.written:
             storage.awaited = False
+        start = replay.submitted_s = replay.started_s = now_s()
         try:
-            self._bind_state(program, loaded)
-            submission = self._submission(loaded, {}, replay)
+            if loaded.state_epoch != self._state_epoch:
+                self._bind_state(program, loaded)
+            submission = loaded.inline or self._inline_submission(loaded)
             submission.bindings = bind_slots(program, replay.inputs, replay.outputs)
-            frame = submission.frame = loaded.take_frame(_group(run)) or self._new_frame(loaded)
             error, call_index = self._devices[program.device].run_inline(submission)
-            loaded.return_frame(frame, _group(run))
+            submission.bindings = ()
         except BaseException as failure:
             # No memory for a frame; or Ctrl-C in between, which goes out when the books are in order.
             error, call_index = failure, None
-        end = replay.done_s = clock.now_s()
+            loaded.inline = None
+        end = replay.done_s = now_s()
         if error is None:
             self._scheduler.step(RunDone(run))
             if replay.written:
@@ -189,7 +187,6 @@ class Conductor(Inbox):
         else:
             self._scheduler.step(RunFailed(run, kernel_error(program, error, call_index)))
             self._note_failure(replay)
-        replay._settled = _FIRED
         replay.inputs = ()
         replay.loaded = run.context = None
         if self.instruments.active:
@@ -197,6 +194,13 @@ class Conductor(Inbox):
             self._tell(self.instruments.replay_started, replay)
             self._tell_outcome(replay)
         return end - start
+
+    def _inline_submission(self, loaded: Loaded) -> Submission:
+        submission = self._submission(loaded, {}, None)
+        submission.times = None
+        submission.frame = self._new_frame(loaded)
+        loaded.inline = submission
+        return submission
 
     # Outcomes.
 

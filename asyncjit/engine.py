@@ -255,4 +255,5 @@ def _after_fork() -> None:
 
 
 atexit.register(_close_default)
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable
 
-__all__ = ["Fence"]
+__all__ = ["FIRED", "Fence"]
 
 
 class Fence:
@@ -75,4 +75,9 @@ def _after_fork() -> None:
     _fence_lock = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+#: Of whatever had ended before anybody could wait for it.
+FIRED = Fence(done=True)

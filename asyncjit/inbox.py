@@ -73,7 +73,7 @@ class Inbox:
         while ended:
             # IndexError: another thread that gave the lock back has woken it.
             with contextlib.suppress(IndexError):
-                ended.popleft().settle()
+                ended.popleft().settled.signal()
         if self._news:
             self._news.work_off()
 

@@ -28,10 +28,11 @@ Check = Callable[[bool, str], None]
 class Ledger:
     """Accesses and stains of all runs. ``live`` holds the unfinished runs in ticket order, recorded yet or not."""
 
-    __slots__ = ("is_stale", "live", "stains", "tracker")
+    __slots__ = ("_tracked", "is_stale", "live", "stains", "tracker")
 
     def __init__(self) -> None:
         self.tracker: DepsTracker[Run] = DepsTracker()
+        self._tracked = self.tracker.tracked
         self.stains = Stains()
         self.live: dict[int, Run] = {}
         #: Links are out of date: a run ended before its predecessors. Nothing may be looked up before ``relink``.
@@ -39,7 +40,7 @@ class Ledger:
 
     def is_untouched(self, run: Run) -> bool:
         """Nothing is known of any buffer of the run, so that it need not look: the usual case of a small replay."""
-        if not self.tracker.tracked.isdisjoint(run.keys):
+        if not self._tracked.isdisjoint(run.keys):
             return False
         footprint = run.footprint
         assert footprint is not None

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from asyncjit.deps import ReadSet, Region
-from asyncjit.devices.base import Executable, Frame, Memory
+from asyncjit.devices.base import Executable, Frame, Memory, Submission
 from asyncjit.ir import Cost, Schedule, SlotKind
 from asyncjit.plan import Plan, SlotAccess
 from asyncjit.runs import Footprint, GroupState, Touch, gate_fronts
@@ -37,13 +37,16 @@ def _seconds(cost: Cost) -> float:
 class Loaded:
     """One form of a program: a plan, its executable, its footprint, and the pool of its idle frames."""
 
-    __slots__ = ("executable", "footprint", "frames", "plan", "state_epoch")
+    __slots__ = ("executable", "footprint", "frames", "inline", "plan", "state_epoch")
 
     def __init__(self, plan: Plan, executable: Executable, footprint: Footprint) -> None:
         self.plan = plan
         self.executable = executable
         self.footprint = footprint
         self.frames: deque[Frame] = deque()
+        #: For replays that run inline, one at a time under the engine's lock: a submission with a frame of its own,
+        #: used again and again.
+        self.inline: Submission | None = None
         #: The engine's epoch of moved state at which the executable was bound.
         self.state_epoch = -1
 
@@ -68,6 +71,7 @@ class Loaded:
         """Free idle frames."""
         group.idle = [loaded for loaded in group.idle if loaded is not self]
         self.frames.clear()
+        self.inline = None
 
 
 class Group(GroupState):

@@ -13,7 +13,7 @@ from asyncjit.driving import Driven
 from asyncjit.errors import AsyncJitError, WouldBlockError
 from asyncjit.runs import FINISHED, Run, State
 from asyncjit.storage import Storage, Writer
-from asyncjit.streams import Fence, in_event_loop, pace, wait_blocking, wait_fence
+from asyncjit.streams import FIRED, INLINE_TURN_S, current_port, in_event_loop, wait_blocking, wait_fence
 
 __all__ = ["Replay", "ReplayTimes", "afresh"]
 
@@ -56,47 +56,31 @@ class Replay(Driven[T_co]):
     is delivered (unless ``on_cancel="abandon"``).
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_assemble",
-        "_engine",
-        "_exposed",
-        "_result",
-        "_run",
-        "_settled",
-        "_staged",
-        "done_s",
-        "inputs",
-        "loaded",
-        "outputs",
-        "prepare",
-        "program",
-        "started_s",
-        "submission",
-        "submitted_s",
-        "written",
-    )
+    # Defaults stand in the class: a replay that runs inline sets six of these, and setting all of them would cost as
+    # much as its kernel.
+    _run: Run
+    _assemble: Callable[[Any], Any] | None = None
+    _driven = None
+    _exposed = False
+    _result: Any = None
+    _staged: Sequence[Writer] = ()
+    # Set and used by the engine while the work is under way.
+    inputs: Sequence[tuple[Storage, int]] = ()
+    outputs: Sequence[Storage] = ()
+    written: Sequence[Storage] = ()
+    prepare: Any = None
+    program: Any = None
+    loaded: Any = None
+    submission: Any = None
+    submitted_s: float | None = None
+    started_s: float | None = None
+    done_s: float | None = None
+
+    #: Fires when it has ended. The engine gives one of its own to every replay that does not end within the call.
+    settled = FIRED
 
     def __init__(self, engine: Canceller) -> None:
         self._engine = engine
-        self._run: Run = None  # type: ignore[assignment]
-        self._settled = Fence()
-        self._assemble: Callable[[list[Storage]], Any] | None = None
-        self._result: Any = None
-        self._exposed = False
-        self._driven = None
-        self._staged: list[Writer] = []
-        # Set and used by the engine while the work is under way.
-        self.inputs: Sequence[tuple[Storage, int]] = ()
-        self.outputs: Sequence[Storage] = ()
-        self.written: Sequence[Storage] = ()
-        self.prepare: Any = None
-        self.program: Any = None
-        self.loaded: Any = None
-        self.submission: Any = None
-        self.submitted_s: float | None = None
-        self.started_s: float | None = None
-        self.done_s: float | None = None
 
     # What it is and where it stands.
 
@@ -126,7 +110,7 @@ class Replay(Driven[T_co]):
         return self._assembled()
 
     def _wait_for_capture(self) -> None:
-        if in_event_loop() and not self._settled.done:
+        if in_event_loop() and not self.settled.done:
             raise WouldBlockError(
                 f"replay {self.ticket} of {self._run.group.name!r} waits for another call that is capturing the "
                 "function, so its outputs are not known yet; await it, or call prepare() before the first requests"
@@ -136,7 +120,7 @@ class Replay(Driven[T_co]):
     def _assembled(self) -> T_co:
         assemble = self._assemble
         if assemble is not None:
-            self._result = assemble(list(self.outputs))
+            self._result = assemble(self.outputs)
             self._assemble = None
         result: T_co = self._result
         return result
@@ -160,10 +144,12 @@ class Replay(Driven[T_co]):
             ReplayCancelledError: it was removed before it started.
             DeviceError, EngineClosedError: the world, or you.
         """
-        if self._settled.done:
-            yield from pace()
+        if self.settled.done:
+            port = current_port()
+            if port is not None and port.inline_spent_s > INLINE_TURN_S:
+                yield from port.checkpoint()
         else:
-            waiting = wait_fence(self._settled, self._on_wait_cancelled)
+            waiting = wait_fence(self.settled, self._on_wait_cancelled)
             self._engine.note_wait(self._run)
             yield from waiting
         return self._outcome()
@@ -176,15 +162,15 @@ class Replay(Driven[T_co]):
 
     def until_done(self) -> Generator[Any, Any, None]:
         """Wait for the end, whatever it is, without a say in whether the work is wanted."""
-        if not self._settled.done:
+        if not self.settled.done:
             self._engine.check_process()
-            yield from wait_fence(self._settled, lambda is_closing: True)
+            yield from wait_fence(self.settled, lambda is_closing: True)
 
     def block_until_done(self) -> None:
         """The same for a plain thread."""
-        if not self._settled.done:
+        if not self.settled.done:
             self._engine.check_process()
-            wait_blocking(self._settled)
+            wait_blocking(self.settled)
 
     def wait(self) -> T_co:
         """Block this thread until the end, and return the outputs.
@@ -192,7 +178,7 @@ class Replay(Driven[T_co]):
         Raises:
             WouldBlockError: in a running event loop.
         """
-        if not self._settled.done:
+        if not self.settled.done:
             if in_event_loop():
                 raise WouldBlockError(
                     f"waiting for replay {self.ticket} of {self._run.group.name!r} here would freeze the "
@@ -200,7 +186,7 @@ class Replay(Driven[T_co]):
                 )
             self._engine.note_wait(self._run)
             try:
-                wait_blocking(self._settled)
+                wait_blocking(self.settled)
             except BaseException:
                 self._engine.cancel_wait(self._run, self._exposed)
                 raise
@@ -234,14 +220,8 @@ class Replay(Driven[T_co]):
         """Awaitable: the host arrays that were passed may be written again."""
         return _InputsConsumed(list(self._staged))
 
-    # For the engine.
-
     def _dropped(self) -> None:
         self._engine.drain()
-
-    def settle(self) -> None:
-        """Wake all waiters."""
-        self._settled.signal()
 
 
 class _InputsConsumed:

@@ -144,7 +144,7 @@ class Scheduler(Arrival):
     @property
     def is_idle(self) -> bool:
         """Nothing is queued, captured or running."""
-        return not self._ledger.live and not self._in_flight
+        return not self._ledger.live and not self._in_flight and not self._captures
 
     def verify(self) -> None:
         """Check the invariants; tests call it after steps and at teardown. Not between an inline Start and its outcome.

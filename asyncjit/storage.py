@@ -48,45 +48,29 @@ class Storage:
     waited for it.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "awaited",
-        "device",
-        "earlier",
-        "engine",
-        "exported",
-        "failure",
-        "is_state",
-        "memory",
-        "nbytes",
-        "poisoned",
-        "serial",
-        "source",
-        "staging",
-        "writer",
-    )
+    # Defaults stand in the class, so that an output, of which most replays make one, is quickly made.
+    awaited = False
+    #: The last replay that will write here and has not ended, and those before it, oldest first.
+    writer: Writer | None = None
+    earlier: list[Writer] | None = None
+    #: The copy from host memory that fills it, and that memory, while the copy has not ended.
+    staging: Writer | None = None
+    source: np.ndarray | None = None
+    #: What the last replay that wrote here ended with, when that was no success.
+    failure: BaseException | None = None
+    #: The scheduler may remember a failed write to it.
+    poisoned = False
+    #: Somebody has written here in place: reads give copies from now on.
+    is_state = False
+    #: A read-only view of the memory is out: it is moved before the first write in place.
+    exported = False
 
-    def __init__(self, engine: Owner, device: str, nbytes: int, memory: Any, *, awaited: bool = False) -> None:
+    def __init__(self, engine: Owner, device: str, nbytes: int, memory: Any) -> None:
         self.serial = new_serial()
         self.engine = engine
         self.device = device
         self.nbytes = nbytes
         self.memory = memory
-        self.awaited = awaited
-        #: The last replay that will write here and has not ended, and those before it, oldest first.
-        self.writer: Writer | None = None
-        self.earlier: list[Writer] | None = None
-        #: The copy from host memory that fills it, and that memory, while the copy has not ended.
-        self.staging: Writer | None = None
-        self.source: np.ndarray | None = None
-        #: What the last replay that wrote here ended with, when that was no success.
-        self.failure: BaseException | None = None
-        #: The scheduler may remember a failed write to it.
-        self.poisoned = False
-        #: Somebody has written here in place: reads give copies from now on.
-        self.is_state = False
-        #: A read-only view of the memory is out: it is moved before the first write in place.
-        self.exported = False
 
     def __del__(self) -> None:
         self.engine.note_freed(self)

@@ -6,7 +6,7 @@ bytes overlap. Nothing here knows what a call of a jitted function looks like; t
 
 from __future__ import annotations
 
-from asyncjit.capture.aliases import Pattern, pattern_of, region
+from asyncjit.capture.aliases import Pattern, bytes_of, pattern_of, region
 from asyncjit.capture.finish import Captured, Output, Result, finish
 from asyncjit.capture.recorder import Recorder
 from asyncjit.capture.traced import Traced, line_of, user_stacklevel, where_in_user_code
@@ -18,6 +18,7 @@ __all__ = [
     "Recorder",
     "Result",
     "Traced",
+    "bytes_of",
     "finish",
     "line_of",
     "pattern_of",

@@ -20,7 +20,7 @@ from asyncjit.deps import Region, overlap, region_of
 from asyncjit.numpy._handle import ArraySpec
 from asyncjit.storage import Storage
 
-__all__ = ["AliasGroups", "Pattern", "components", "pattern_of", "region"]
+__all__ = ["AliasGroups", "Pattern", "bytes_of", "components", "pattern_of", "region"]
 
 #: Which arguments overlap: for each group of them, their indices with the distance of their offsets from the first's.
 Pattern = tuple[tuple[tuple[int, int], ...], ...]
@@ -29,6 +29,11 @@ Pattern = tuple[tuple[tuple[int, int], ...], ...]
 def region(storage: object, offset: int, spec: ArraySpec) -> Region:
     """The bytes of an array, as bytes of its storage."""
     serial: int = storage.serial  # type: ignore[attr-defined]
+    return bytes_of(serial, offset, spec)
+
+
+def bytes_of(serial: int, offset: int, spec: ArraySpec) -> Region:
+    """The same for any number that stands for the storage."""
     low, high = spec.extent
     if spec.is_contiguous:
         return Region(serial, offset + low, offset + high)

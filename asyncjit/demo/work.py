@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,9 @@ __all__ = ["Progress", "Record", "Settings", "work"]
 TICK_S = 0.001
 IDLE_TICKS = 200
 SHOW_EVERY_S = 0.25
+
+#: What a call takes: an array, or host data, which becomes one.
+ArrayOrHost = anp.Array | np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +83,16 @@ class Network:
         velocities = tuple(anp.asarray(np.zeros_like(weight)) for weight in weights)
 
         @aj.jit
-        def train_step(images: anp.Array, targets: anp.Array, rate: float) -> anp.Array:
+        def train_step(images: ArrayOrHost, targets: ArrayOrHost, rate: float) -> anp.Array:
+            loss: anp.Array
             loss, slopes = model.gradients(anp, images, targets, state)
             model.update(state, velocities, slopes, rate)
             return loss
 
         @aj.jit
-        def classify(images: anp.Array) -> anp.Array:
-            return model.scores(anp, images, state)
+        def classify(images: ArrayOrHost) -> anp.Array:
+            scores: anp.Array = model.scores(anp, images, state)
+            return scores
 
         self.train_step, self.classify = train_step, classify
 

@@ -196,7 +196,12 @@ def _forget(instances: dict[int, tuple[weakref.ref[Any], Tables]], key: int, gon
 
 
 class _Method(JitFunction[Any, Any]):
-    """A jitted function as a method of one instance; a new one at every access, so it holds little."""
+    # A jitted function as a method of one instance; a new one at every access, so it holds little.
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        doc: str | None = self._owner.__doc__
+        return doc
 
     def __init__(self, owner: JitFunction[Any, Any], instance: Any, tables: Tables) -> None:
         self._owner = owner

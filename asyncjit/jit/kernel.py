@@ -13,7 +13,7 @@ from typing import Any, Generic, ParamSpec
 import numpy as np
 
 from asyncjit import ir
-from asyncjit.capture import region
+from asyncjit.capture import bytes_of
 from asyncjit.deps import overlap
 from asyncjit.errors import AliasError, CaptureError
 from asyncjit.jit.tokens import static_token
@@ -102,10 +102,7 @@ class UserKernel(Generic[P]):
             for other_name, other in operands[:index]:
                 if array._storage is not other._storage or not (name in self._access or other_name in self._access):
                     continue
-                if overlap(
-                    region(array._storage, array._offset, array._spec),
-                    region(other._storage, other._offset, other._spec),
-                ):
+                if overlap(bytes_of(0, array._offset, array._spec), bytes_of(0, other._offset, other._spec)):
                     raise AliasError(
                         f"operands {other_name!r} and {name!r} of kernel {self._name!r} share memory, and one of them "
                         "is written; pass arrays that do not overlap, or declare one operand in reads_writes= for work "

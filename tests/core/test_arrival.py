@@ -91,12 +91,32 @@ def test_different_signatures_and_different_functions_are_captured_side_by_side(
     assert {run.state for run in runs} == {State.CAPTURING}
 
 
-def test_calls_behind_a_capture_are_held_until_its_footprint_is_known(driver: Driver) -> None:
+def test_a_capture_alone_holds_nobody_up_and_takes_its_ticket_when_it_has_ended(driver: Driver) -> None:
     leader = driver.first_call()
-    behind = driver.call(reads=(A,), inline=True)
-    assert (behind.ticket, behind.state) == (2, State.QUEUED)
+    beside = driver.call(reads=(A,))
+    assert (beside.ticket, beside.state, leader.ticket) == (1, State.RUNNING, 0)
     bound(leader, writes=(A,))
     driver.captured(leader)
+    assert (leader.ticket, leader.state) == (2, State.QUEUED)
+    driver.done(beside)
+    assert leader.state is State.RUNNING
+
+
+def test_a_capture_that_fails_alone_leaves_no_ticket_behind(driver: Driver) -> None:
+    leader = driver.first_call()
+    assert not driver.scheduler.is_idle
+    driver.capture_failed(leader, CaptureError("no"))
+    assert (leader.ticket, driver.scheduler.is_idle) == (0, True)
+    assert driver.call(reads=(A,)).ticket == 1
+
+
+def test_calls_behind_callers_of_one_capture_are_held_until_their_footprints_are_known(driver: Driver) -> None:
+    leader, second = driver.first_call(), driver.first_call()
+    behind = driver.call(reads=(A,), inline=True)
+    assert (leader.ticket, second.ticket, behind.ticket, behind.state) == (1, 2, 3, State.QUEUED)
+    bound(leader, writes=(A,))
+    driver.captured(leader)
+    driver.captured(second)
     assert behind.state is State.QUEUED
     driver.done(leader)
     assert behind.state is State.RUNNING
@@ -136,12 +156,13 @@ def test_a_leader_that_somebody_waits_for_again_is_wanted_again(driver: Driver) 
 
 
 def test_a_leader_whose_outputs_were_passed_on_is_wanted_whoever_waits(driver: Driver) -> None:
-    leader = driver.first_call()
+    leader, second = driver.first_call(), driver.first_call()
     bound(leader, outputs=(50,))
     reader = driver.call(reads=((50, 0, 4),))
     driver.wait(leader)
     driver.drop_wait(leader)
     driver.captured(leader)
+    driver.captured(second)
     driver.done(leader)
     assert reader.state is State.RUNNING
 
@@ -159,10 +180,12 @@ def test_whoever_waits_for_a_capture_can_be_cancelled(driver: Driver) -> None:
 
 
 def test_a_queued_call_behind_a_capture_can_be_cancelled(driver: Driver) -> None:
-    leader, behind = driver.first_call(), driver.call(outputs=(50,))
+    leader, second = driver.first_call(), driver.first_call()
+    behind = driver.call(outputs=(50,))
     reader = driver.call(reads=((50, 0, 4),))
     driver.cancel(behind)
     driver.captured(leader)
+    driver.captured(second)
     assert isinstance(reader.error, DependencyError)
 
 

@@ -72,10 +72,12 @@ def test_a_lost_device_takes_abandoned_and_doomed_work_along(driver: Driver) -> 
 
 
 def test_a_loss_is_known_to_calls_that_were_held_behind_a_capture(driver: Driver) -> None:
-    leader, behind = driver.first_call(), driver.call(device="gpu")
+    leader, second = driver.first_call(), driver.first_call()
+    behind = driver.call(device="gpu")
     driver.step(DeviceLost("gpu", OSError("gone")))
     assert behind.state is State.QUEUED
     driver.captured(leader)
+    driver.captured(second)
     assert isinstance(behind.error, DeviceLostError)
 
 

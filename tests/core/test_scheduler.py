@@ -286,7 +286,7 @@ def test_the_verifier_notices_runs_that_wait_for_nothing(driver: Driver) -> None
     with pytest.raises(InternalError, match="not in the ledger"):
         driver.scheduler.verify()
     run.recorded = True
-    leader = driver.first_call()
+    leader, _second = driver.first_call(), driver.first_call()
     leader.state = State.QUEUED
     leader.blockers = 0
     driver.scheduler._queued += 1

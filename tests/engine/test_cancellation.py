@@ -101,6 +101,7 @@ async def test_giving_up_on_an_array_does_not_cancel_who_writes_it(queue: Queue)
     with pytest.raises(asyncio.CancelledError):
         await task
     assert state_of(replay) == "queued"
+    assert replay._run.waiters == 0
     await queue.finish()
     await state
     assert queue.world.read(state) == [2.0] * 4

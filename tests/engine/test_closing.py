@@ -162,7 +162,7 @@ async def test_closing_ends_when_the_last_replay_is_removed() -> None:
 
     capturing = asyncio.create_task(asyncio.to_thread(world.engine.submit_first, world.group, "signature", prepare))
     assert await asyncio.to_thread(entered.wait, PATIENCE_S)
-    (run,) = world.engine._scheduler._ledger.live.values()
+    ((run,),) = world.engine._scheduler._captures.values()
     assert run.context.cancel()
     closing = asyncio.create_task(world.engine.aclose(10 * PATIENCE_S))
     await asyncio.to_thread(until_closing, world)

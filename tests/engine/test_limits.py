@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from asyncjit.devices.cpu import CpuDevice
 from asyncjit.devices.null import NullDevice
 from asyncjit.devices.sim import MemoryFault, SimDevice
 from asyncjit.engine import Group
@@ -112,9 +114,9 @@ def test_a_frame_that_finds_no_memory_fails_the_replay_and_nothing_else(
 
 def with_an_intermediate(world: World) -> Any:
     """A program that doubles its input in place, by way of its frame."""
-    device = world.engine.default_device
-    state, middle = new_buffer(device, 32), new_buffer(device, 32)
-    operand, between = (operand_of(buffer, (4,), (8,), "float64", 8) for buffer in (state, middle))
+    device, size = world.engine.default_device, world.size
+    state, middle = new_buffer(device, 8 * size), new_buffer(device, 8 * size)
+    operand, between = (operand_of(buffer, (size,), (8,), "float64", 8) for buffer in (state, middle))
     add = Kernel("add", (READ, READ, WRITE))
     calls = (Call(add, (operand, operand, between)), Call(Kernel("copy", (READ, WRITE)), (between, operand)))
     schedule = Schedule(calls, (Slot(SlotKind.INPUT, state),), "doubled")
@@ -194,3 +196,46 @@ def test_frames_are_counted_until_they_are_dropped_wherever_that_is(world: World
     group.idle.clear()
     gc.collect()
     assert world.engine.statistics().memory_bytes == before
+
+
+class Cramped(CpuDevice):
+    """Has no memory for the first frame that it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made_by: list[str] = []
+
+    def instantiate(self, plan: Any, executor: str | None = None) -> Any:
+        executable = super().instantiate(plan, executor)
+        if plan.schedule.name != "doubled":
+            return executable
+        create = executable.create_frame
+
+        def create_frame() -> Any:
+            self.made_by.append(threading.current_thread().name)
+            if len(self.made_by) == 1:
+                raise DeviceOutOfMemoryError("on purpose")
+            return create()
+
+        executable.create_frame = create_frame  # type: ignore[method-assign]
+        return executable
+
+
+def test_large_frames_are_made_off_the_loop_and_a_failure_is_the_replays(make_world: Callable[..., World]) -> None:
+    device = Cramped()
+    world = make_world(device, size=1 << 18)
+    program = with_an_intermediate(world)
+    group = Group("narrow", in_flight_max=1)
+    other, state = world.array(1.0), world.array(1.0)
+    for array in (other, state):
+        if array.writer is not None:
+            array.writer.block_until_done()
+    broken = world.call(program, other, group=group)
+    following = world.call(program, state, group=group)
+    with pytest.raises(DeviceOutOfMemoryError):
+        broken.wait()
+    assert broken._run.error is not None
+    assert broken._run.error.__traceback__ is None
+    following.wait()
+    assert world.read(state)[-1] == 2.0
+    assert device.made_by == ["asyncjit-engine"] * 2

@@ -36,6 +36,27 @@ def test_a_replay_and_its_arrays_are_freed_without_the_cyclic_collector(make_wor
         gc.enable()
 
 
+def test_a_replay_that_has_ended_holds_no_inputs(world: World) -> None:
+    group, held = Group("narrow", in_flight_max=1), Held(double)
+    blocker = world.call(world.program(held, [READ], outputs=1), world.array(1.0), group=group)
+    source = world.array(1.0)
+    program = world.program(double, [READ], outputs=1)
+    dropped = world.call(program, source, group=group)
+    passed = world.call(program, source)
+    dropped.cancel()
+    passed.wait()
+    held.let_go()
+    blocker.wait()
+    # The worker holds a submission for a moment longer; until it runs the next one at the latest.
+    for _ in range(world.engine.device("cpu").workers):
+        world.pure().wait()
+    gone = weakref.ref(source)
+    del source
+    gc.collect()
+    assert dropped.inputs == passed.inputs == ()
+    assert gone() is None
+
+
 def test_arrays_of_failed_and_cancelled_replays_are_freed(world: World) -> None:
     held = Held(double)
     failed = world.call(world.program(fail, [READ], outputs=1), world.array(1.0))

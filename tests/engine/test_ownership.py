@@ -43,6 +43,15 @@ async def test_a_read_of_state_is_a_copy(world: World) -> None:
     assert copy.tolist() == [2.0] * 4
 
 
+async def test_no_view_is_given_out_of_what_is_written_in_place(world: World) -> None:
+    array, (output,) = world.array(1.0), await world.pure()
+    assert world.engine.export(array)
+    assert world.engine.export(output)
+    await world.call(world.program(increment, [BOTH]), array)
+    assert not world.engine.export(array)
+    assert not array.exported
+
+
 async def test_state_that_moves_in_memory_is_bound_anew_by_programs_that_have_run(world: World) -> None:
     state = world.array(3.0)
     reader = world.program(double, (), [(state, READ)], outputs=1)

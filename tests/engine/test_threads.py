@@ -9,13 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
+import numpy as np
 import pytest
 
+from asyncjit.devices.sim import SimDevice
 from asyncjit.engine import Group
-from asyncjit.errors import WouldBlockError
+from asyncjit.errors import DependencyError, WouldBlockError
 from asyncjit.guard import Backlog, Guard
 from asyncjit.replay import Replay
-from tests.engine.world import BOTH, PATIENCE_S, READ, Held, World, double, increment
+from tests.engine.world import BOTH, PATIENCE_S, READ, Held, World, double, fail, increment
 
 
 def test_calls_from_many_threads_take_tickets_one_by_one_and_none_is_lost(world: World) -> None:
@@ -236,4 +238,45 @@ def test_a_read_that_waits_for_its_turn_holds_back_later_writers(world: World) -
     reader.join(PATIENCE_S)
     writer.wait()
     assert values == [[1.0] * 4]
+    assert world.read(state) == [2.0] * 4
+
+
+def test_a_read_that_waits_for_a_writer_that_fails_fails_too(world: World) -> None:
+    state = world.array(0.0)
+    held = Held(fail)
+    world.call(world.program(held, [BOTH]), state)
+    state.awaited = True
+    with ThreadPoolExecutor(1) as pool:
+        value = pool.submit(world.read, state)
+        while world.engine.statistics().tickets < 2:
+            pass
+        held.let_go()
+        assert isinstance(value.exception(PATIENCE_S), DependencyError)
+
+
+def test_a_read_under_way_holds_back_work_that_its_device_has_already(make_world: Callable[..., World]) -> None:
+    device = SimDevice(submits_ahead=True)
+    world = make_world(device)
+    state = world.array(0.0)
+    program = world.program(increment, [BOTH])
+    world.call(program, state)
+    writers: list[Replay[Any]] = []
+
+    def pass_the_first() -> None:
+        while world.engine.statistics().tickets < 2:
+            pass
+        device.run_until_idle()
+
+    def read() -> np.ndarray:
+        helper.join(PATIENCE_S)
+        writers.append(world.call(program, state))
+        assert writers[0]._run.state.value == "running"
+        device.run_until_idle()
+        return np.ndarray((4,), buffer=state.memory).copy()
+
+    helper = threading.Thread(target=pass_the_first)
+    helper.start()
+    assert world.engine.read_state(state, 0, 32, read).tolist() == [1.0] * 4
+    device.run_until_idle()
+    writers[0].wait()
     assert world.read(state) == [2.0] * 4
