@@ -37,9 +37,9 @@ __all__ = ["Caller"]
 #: What a call costs the loop besides its kernels. Charged with them, so that many tiny calls let the loop turn too.
 HANDLING_S = 10e-6
 
-#: Plans below this run on the loop in any case: handing them to a worker would cost the loop more. See
+#: Plans below this run on the loop in any case: handing them to a worker would cost the loop more, about 80 us. See
 #: docs/decisions/0004-inline-work.md.
-HAND_OVER_S = 30e-6
+HAND_OVER_S = 50e-6
 
 Assemble = Callable[[list[Storage]], Any]
 Inputs = Sequence[tuple[Storage, int]]

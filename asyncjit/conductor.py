@@ -18,7 +18,7 @@ from asyncjit.clock import Clock
 from asyncjit.devices.base import Device, Frame, Submission
 from asyncjit.errors import DeviceLostError, EngineClosedError
 from asyncjit.failures import kept, kernel_error
-from asyncjit.inbox import Inbox
+from asyncjit.inbox import Inbox, Reading
 from asyncjit.instruments import Instruments
 from asyncjit.program import Group, Loaded, Program, bind_slots
 from asyncjit.replay import Replay
@@ -40,24 +40,7 @@ from asyncjit.scheduler import Scheduler
 from asyncjit.storage import Storage
 from asyncjit.streams import Fence
 
-__all__ = ["Conductor", "Reading"]
-
-
-class Reading:
-    """What a read from the host has in place of a replay. Who waits for its turn waits for ``settled``."""
-
-    __slots__ = ("fence", "settled")
-
-    def __init__(self) -> None:
-        #: The read is over: later writers wait for it.
-        self.fence = Fence()
-        #: It may read now, or has ended without.
-        self.settled = Fence()
-
-    @property
-    def submission(self) -> Reading:
-        """What the gates of others ask for."""
-        return self
+__all__ = ["Conductor"]
 
 
 class Conductor(Inbox):

@@ -20,7 +20,7 @@ from asyncjit.runs import Command, Stimulus
 from asyncjit.scheduler import Scheduler
 from asyncjit.streams import Fence
 
-__all__ = ["DropReadSet", "Inbox"]
+__all__ = ["DropReadSet", "Inbox", "Reading"]
 
 
 @dataclass(slots=True, eq=False)
@@ -28,6 +28,23 @@ class DropReadSet(Stimulus):
     """A program is gone, and with it the tracker's entry for the state it reads. From a finaliser, so by the inbox."""
 
     read_set: Any
+
+
+class Reading:
+    """What a read from the host has in place of a replay. Who waits for its turn waits for ``settled``."""
+
+    __slots__ = ("fence", "settled")
+
+    def __init__(self) -> None:
+        #: The read is over: later writers wait for it.
+        self.fence = Fence()
+        #: It may read now, or has ended without.
+        self.settled = Fence()
+
+    @property
+    def submission(self) -> Reading:
+        """What the gates of others ask for."""
+        return self
 
 
 class Inbox:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from asyncjit.conductor import Reading
 from asyncjit.errors import EngineClosedError, WouldBlockError
+from asyncjit.inbox import Reading
 from asyncjit.loading import Loader
 from asyncjit.replay import afresh
 from asyncjit.runs import STARTED, CancelRequested, Footprint, Reject, Run, RunDone, Start, State, Submit, Touch

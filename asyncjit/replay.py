@@ -91,6 +91,7 @@ class Replay(Driven[T_co]):
 
     @property
     def times(self) -> ReplayTimes:
+        """When it was submitted, started and done; see ``ReplayTimes``."""
         return ReplayTimes(self.submitted_s, self.started_s, self.done_s)
 
     def done(self) -> bool:

@@ -166,7 +166,7 @@ async def test_tiny_calls_stay_on_the_loop_and_others_leave_it_when_the_turn_is_
     device = Sized()
     world = make_world(device)
     tiny = world.program(None, [READ, READ], kernel="add", outputs=1)
-    device.estimated_s = 45e-6
+    device.estimated_s = 80e-6
     larger = world.program(None, [READ, READ], kernel="add", outputs=1)
     source = world.array(1.0)
     world.call(larger, source, source)
