@@ -221,13 +221,15 @@ class Flow:
         state = TRANSITIONS[run.state].get(stimulus)
         if state is None:
             raise InternalError(f"{stimulus.__name__} does not happen to {run}", story=self.story(run))
-        self._enter_state(run, stimulus, state)
-
-    def _enter_state(self, run: Run, stimulus: type[Stimulus], state: State) -> None:
         run.state = state
         self._story.append((run.ticket, stimulus, state))
         if state in FINISHED:
             self._ended[state] += 1
+
+    def _enter_state(self, run: Run, stimulus: type[Stimulus], state: State) -> None:
+        """Where the table has no row: a run comes into being."""
+        run.state = state
+        self._story.append((run.ticket, stimulus, state))
 
     def _count_queued(self, run: Run, change: int) -> None:
         self._queued += change
