@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from asyncjit.capture.aliases import Pattern, bytes_of, pattern_of, region
 from asyncjit.capture.finish import Captured, Output, Result, finish
+from asyncjit.capture.pruned import Pruned, split
 from asyncjit.capture.recorder import Recorder
 from asyncjit.capture.traced import Traced, line_of, user_stacklevel, where_in_user_code
 
@@ -15,6 +16,7 @@ __all__ = [
     "Captured",
     "Output",
     "Pattern",
+    "Pruned",
     "Recorder",
     "Result",
     "Traced",
@@ -23,6 +25,7 @@ __all__ = [
     "line_of",
     "pattern_of",
     "region",
+    "split",
     "user_stacklevel",
     "where_in_user_code",
 ]

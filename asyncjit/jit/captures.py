@@ -19,6 +19,7 @@ from asyncjit.jit.body import Recorded
 from asyncjit.jit.guards import Guards
 from asyncjit.jit.hosts import CallHost
 from asyncjit.jit.options import Options
+from asyncjit.jit.pruning import Pruning
 from asyncjit.numpy import Array
 from asyncjit.program import Group, Program
 from asyncjit.storage import Storage
@@ -44,15 +45,20 @@ class Entry:
         "pattern",
         "pinned",
         "program",
+        "pruning",
         "replays",
         "states",
     )
 
-    def __init__(self, key: Key, pattern: Pattern, program: Program, recorded: Recorded) -> None:
+    def __init__(
+        self, key: Key, pattern: Pattern, program: Program, recorded: Recorded, pruning: Pruning | None = None
+    ) -> None:
         captured = recorded.captured
         self.key = key
         self.pattern = pattern
         self.program = program
+        #: Chooses the program where the capture is pruned.
+        self.pruning = pruning
         self.captured = captured
         self.names = recorded.names
         self.bindings = captured.bindings

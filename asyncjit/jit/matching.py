@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from asyncjit.capture import pattern_of
+from asyncjit.capture import pattern_of, split
 from asyncjit.engine import current_engine
 from asyncjit.jit.body import Argument, record, run_body
 from asyncjit.jit.captures import Entry, Epoch, Key, Table
 from asyncjit.jit.options import Options
+from asyncjit.jit.pruning import Pruning
 from asyncjit.jit.signature import Parameters, Values
 from asyncjit.jit.structure import take_apart
 from asyncjit.jit.tables import Tables, refuse_foreign, refuse_second
@@ -56,7 +57,12 @@ class Matching:
         entry.last_used = table.uses
         entry.replays += 1
         assemble = entry.assemble if then is None else _chained(then, entry.assemble)
-        return table.engine.submit(entry.program, entry.bind(arrays), table.group, assemble)
+        pruning = entry.pruning
+        if pruning is None:
+            return table.engine.submit(entry.program, entry.bind(arrays), table.group, assemble)
+        replay = table.engine.submit(pruning.program(), entry.bind(arrays), table.group, assemble)
+        pruning.learn(replay)
+        return replay
 
     def _table(self) -> Table:
         engine = current_engine()
@@ -119,12 +125,16 @@ class Matching:
         if self._options.strict:
             refuse_second(table, key, self._parameters)
 
+        used: list[Entry] = []
+
         def prepare() -> tuple[Any, Any, Any]:
             now = table.current()
             entry = table.find(now, key, arrays) or self._capture(table, now, key, arrays, values)
             entry.replays += 1
+            used.append(entry)
             assemble = entry.assemble if then is None else _chained(then, entry.assemble)
-            return entry.program, entry.bind(arrays), assemble
+            program = entry.program if entry.pruning is None else entry.pruning.program()
+            return program, entry.bind(arrays), assemble
 
         pattern = pattern_of(
             [array._storage for array in arrays],
@@ -132,6 +142,8 @@ class Matching:
             [array._spec for array in arrays],
         )
         replay = table.engine.submit_first(table.group, (epoch, key, pattern), prepare)
+        if used and used[0].pruning is not None:
+            used[0].pruning.learn(replay)
         self._tables.tell()
         return replay
 
@@ -156,15 +168,19 @@ class Matching:
         ]
         recorded = record(table.engine, self._function, self._parameters, values, arguments, self._name)
         captured = recorded.captured
-        program = table.engine.load(
-            captured.schedule, captured.state, captured.outputs, lowering=lowering, executor=self._options.executor
-        )
+        engine, executor = table.engine, self._options.executor
+        pruned = split(captured) if self._options.prune else None
+        schedule, outputs = captured.schedule, captured.outputs
+        if pruned is not None:
+            schedule, outputs = pruned.first, pruned.first_outputs
+        program = engine.load(schedule, captured.state, outputs, lowering=lowering, executor=executor)
         if not lowering:
             program.lowered = False
+        pruning = None if pruned is None else Pruning(engine, pruned, program, executor)
         arrays = [leaf for leaf in leaves if not isinstance(leaf, Stand)]
         pattern = pattern_of([a._storage for a in arrays], [a._offset for a in arrays], [a._spec for a in arrays])
         others = [] if self._tables.told else [entry.key for entry in table]
-        entry = table.add(epoch, Entry(key, pattern, program, recorded))
+        entry = table.add(epoch, Entry(key, pattern, program, recorded, pruning))
         self._tables.note_integers(self._parameters, key, others, self._options.captures_max)
         return entry
 
