@@ -86,9 +86,9 @@ async def test_what_has_not_started_in_time_fails_and_what_runs_is_left_behind(
 ) -> None:
     device = CpuDevice(workers=1)
     world = World(device)
-    group, held = Group("narrow", in_flight_max=1), Held(double)
-    program = world.program(held, [READ], outputs=1)
-    running = world.call(program, world.array(1.0), group=group)
+    group, held, state = Group("narrow", in_flight_max=1), Held(increment), world.array(1.0)
+    program = world.program(held, [BOTH])
+    running = world.call(program, state, group=group)
     queued = world.call(program, world.array(1.0), group=group)
     held.wait_until_entered()
     with caplog.at_level(logging.WARNING, "asyncjit"):
@@ -98,6 +98,10 @@ async def test_what_has_not_started_in_time_fails_and_what_runs_is_left_behind(
         await queued
     with pytest.raises(DeviceLostError):
         await running
+    with pytest.raises(DeviceLostError):
+        await state
+    with pytest.raises(DeviceLostError):
+        world.read(state)
     # It comes back late, and nobody minds.
     held.let_go()
     assert device.close(10.0)

@@ -14,7 +14,7 @@ import pytest
 
 from asyncjit.devices.sim import SimDevice
 from asyncjit.engine import Group
-from asyncjit.errors import DependencyError, WouldBlockError
+from asyncjit.errors import DependencyError, EngineBusyError, WouldBlockError
 from asyncjit.guard import Backlog, Guard
 from asyncjit.replay import Replay
 from tests.engine.world import BOTH, PATIENCE_S, READ, Held, World, double, fail, increment
@@ -181,6 +181,25 @@ def test_first_calls_from_several_threads_capture_once_in_arrival_order(world: W
     (doubled,) = later.wait()
     assert world.read(doubled) == [2.0 * (5 - failures)] * 4
     assert world.read(state) == [5.0 - failures] * 4
+
+
+def test_a_first_call_beyond_a_limit_is_refused_and_leaves_no_trace(make_world: Callable[..., World]) -> None:
+    world = make_world(replays_queued_max=1, memory_bytes_max=96)
+    function, state = Function(world), world.array(0.0)
+    with ThreadPoolExecutor(1) as pool:
+        leader = pool.submit(function, state)
+        assert function.entered.wait(PATIENCE_S)
+        waiting = function(state)
+        with pytest.raises(EngineBusyError, match="replays_queued_max=1"):
+            function(state)
+        function.proceed.set()
+        leader.result().wait()
+    waiting.wait()
+    assert world.read(state) == [2.0] * 4
+    large = world.program(lambda *arrays: None, [READ], outputs=3)
+    with pytest.raises(EngineBusyError, match="memory_bytes_max=96"):
+        world.engine.submit_first(world.group, "large", lambda: (large, [(state, 0)], list))
+    assert world.engine.statistics().queued == 0
 
 
 async def test_a_call_that_awaits_its_capture_has_no_result_yet_and_can_be_cancelled(world: World) -> None:
