@@ -188,6 +188,10 @@ class CpuDevice:
     def _put(self, run: _Run) -> None:
         """Queue a ticket for the run."""
         self._queue.put(run)
+        self._match_workers()
+
+    def _match_workers(self) -> None:
+        """Have a worker for whatever is queued, as far as there may be."""
         if len(self._threads) < self.workers and len(self._idle) < self._queue.qsize():
             try:
                 self._add_worker()
@@ -222,6 +226,8 @@ class CpuDevice:
             self._idle.pop()
             if run is None:
                 return
+            # Somebody may have queued work between the two lines above and taken this worker for an idle one.
+            self._match_workers()
             self._serve(run)
             # Hold nothing while idle: it would keep the last replay's arrays alive.
             run = None

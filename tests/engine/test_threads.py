@@ -12,6 +12,7 @@ import anyio
 import numpy as np
 import pytest
 
+from asyncjit.devices.cpu import CpuDevice
 from asyncjit.devices.sim import SimDevice
 from asyncjit.engine import Group
 from asyncjit.errors import DependencyError, EngineBusyError, WouldBlockError
@@ -299,3 +300,31 @@ def test_a_read_under_way_holds_back_work_that_its_device_has_already(make_world
     device.run_until_idle()
     writers[0].wait()
     assert world.read(state) == [2.0] * 4
+
+
+def test_work_that_comes_while_a_worker_wakes_gets_a_worker_of_its_own(make_world: Callable[..., World]) -> None:
+    device = CpuDevice(workers=2)
+    world = make_world(device)
+    held, replays = Held(double), []
+
+    class Racing:
+        """The queue of the device; the second call comes when the worker has taken the first and not yet said so."""
+
+        def __init__(self, queue: Any) -> None:
+            self._queue = queue
+
+        def get(self) -> Any:
+            item = self._queue.get()
+            if not replays:
+                replays.append(world.pure())
+            return item
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._queue, name)
+
+    device._queue = Racing(device._queue)  # type: ignore[assignment]
+    first = world.pure(held)
+    held.wait_until_entered()
+    replays[0].wait()
+    held.let_go()
+    first.wait()
