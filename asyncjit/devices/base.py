@@ -51,8 +51,8 @@ class Capabilities:
 class Frame(Protocol):
     """The private arena of one replay, with whatever was prepared against its addresses.
 
-    Weakly referable. Freed when dropped, from any thread; a device whose freeing blocks hands that to a thread of its own. Between
-    replays it holds no reference to the memory of INPUT and OUTPUT slots.
+    Weakly referable. Freed when dropped, from any thread; a device whose freeing blocks hands that to a thread of its
+    own. Between replays it holds no reference to the memory of INPUT and OUTPUT slots.
     """
 
     @property
