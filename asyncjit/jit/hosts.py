@@ -43,6 +43,8 @@ class CallHost:
     def from_number(self, value: complex, place: int) -> Array:
         # 0.0 == -0.0, so what may hide the sign of a zero is told apart by its text; a NaN equals nothing and is made
         # anew.
+        # Each place has its own array: equal numbers would look like arguments that overlap, which takes longer to
+        # match.
         key = (place, type(value), value if value and not isinstance(value, complex) else repr(value))
         array = self._numbers.get(key)
         if array is None:

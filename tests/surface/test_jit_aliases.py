@@ -148,6 +148,20 @@ async def test_a_capture_made_with_state_as_an_argument_holds_for_that_array() -
     assert np.asarray(await state).tolist() == [4.0, 5.0, 6.0]
 
 
+async def test_state_that_is_read_beside_a_written_argument_is_bound_as_one_buffer_with_it() -> None:
+    state = ramp(3)
+
+    @aj.jit
+    def add(x: anp.Array) -> anp.Array:
+        x += 1
+        return state * 10
+
+    assert np.asarray(await add(state)).tolist() == [10.0, 20.0, 30.0]
+    assert np.asarray(await add(state)).tolist() == [20.0, 30.0, 40.0]
+    entry: Any = add.match(state)
+    assert [slot.kind.value for slot in entry.program.schedule.slots] == ["state", "output"]
+
+
 async def test_many_views_of_one_buffer_are_matched_without_comparing_all_pairs() -> None:
     @aj.jit
     def gather(*xs: anp.Array) -> anp.Array:

@@ -136,17 +136,17 @@ async def test_equal_calls_are_one_program_and_different_values_are_not() -> Non
 
 
 @pytest.mark.parametrize(
-    ("args", "error", "message"),
+    ("call", "error", "message"),
     [
-        ((np.zeros(2), np.zeros(2)), aj.CaptureError, "writes 'out', which must be an array"),
-        ((None, 3), aj.CaptureError, "NoneType"),
-        ((anp.zeros(1), [1]), aj.CaptureError, "'src'.*cannot be hashed"),
-        ((), TypeError, "missing"),
+        (lambda: scaled(np.zeros(2), np.zeros(2)), aj.CaptureError, "writes 'out', which must be an array"),
+        (lambda: scaled(None, 3), aj.CaptureError, "NoneType"),
+        (lambda: scaled(anp.zeros(1), [1]), aj.CaptureError, "'src'.*cannot be hashed"),
+        (lambda: scaled(), TypeError, "missing"),  # type: ignore[call-arg]
     ],
 )
-def test_a_call_that_cannot_be_bound_is_refused(args: Any, error: type[Exception], message: str) -> None:
+def test_a_call_that_cannot_be_bound_is_refused(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        scaled(*args)
+        call()
 
 
 @pytest.mark.parametrize(
