@@ -74,6 +74,10 @@ class Entry:
         self.last_used = 0
         self.replays = 0
 
+    def programs(self) -> list[Program]:
+        """What a call replays: the first of them next."""
+        return [self.program] if self.pruning is None else self.pruning.programs()
+
     def bind(self, arrays: Sequence[Array]) -> list[tuple[Any, int]]:
         """Storage and offset of each INPUT slot."""
         if self.is_plain:

@@ -14,8 +14,9 @@ __all__ = ["explain_table"]
 
 def explain_table(title: str, entry: Entry) -> str:
     """One line a call, in the order in which the plan issues them, under a head with the totals."""
-    plan, schedule = entry.program.plan, entry.program.schedule
-    form = "lowered" if entry.program.lowered else "in program order, until it is lowered"
+    program = entry.programs()[0]
+    plan, schedule = program.plan, program.schedule
+    form = "lowered" if program.lowered else "in program order, until it is lowered"
     frame = sum(plan.frame_nbytes.values())
     waits = sum(len(segment.waits) for segment in plan.segments)
     head = [

@@ -152,7 +152,8 @@ class JitFunction(Matching, Generic[P, R]):
         for table in self._tables.all():
             for entry in table:
                 with table.engine._lock:
-                    entry.program.loaded.drop_frames(table.group)
+                    for program in entry.programs():
+                        program.loaded.drop_frames(table.group)
 
     def __repr__(self) -> str:
         return f"<jit {self._name}: {len(self.captures)} captured>"

@@ -38,6 +38,11 @@ class Pruning:
             return self._whole
         return rest
 
+    def programs(self) -> list[Program]:
+        """What the next call replays, and then the other one if it was made."""
+        rest = self._rest
+        return [self._whole] if rest is None else [rest, self._whole]
+
     def learn(self, replay: Replay[object]) -> None:
         """Take what a replay of the whole program has computed, or will."""
         if self._rest is not None or replay.program is not self._whole:

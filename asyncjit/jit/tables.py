@@ -104,9 +104,9 @@ def refuse_second(table: Table, key: Key, parameters: Parameters) -> None:
     other = next(iter(table), None)
     if other is None:
         return
-    name, captured, given = _difference(table, other.key, key, parameters)
+    what, name, captured, given = _difference(table, other.key, key, parameters)
     raise ReplayMismatchError(
-        f"{name} of {table.name!r} was captured as {captured}, but this call gives {given}; pass what was captured, "
+        f"{what} of {table.name!r} was captured as {captured}, but this call gives {given}; pass what was captured, "
         "jit a second function for the new kind of call, or leave out strict=True",
         function=table.name,
         name=name,
@@ -115,18 +115,20 @@ def refuse_second(table: Table, key: Key, parameters: Parameters) -> None:
     )
 
 
-def _difference(table: Table, old: Key, new: Key, parameters: Parameters) -> tuple[str, str, str]:
+def _difference(table: Table, old: Key, new: Key, parameters: Parameters) -> tuple[str, str, str, str]:
     for index, (was, now) in enumerate(zip(old, new, strict=False)):
         if was != now:
-            return f"argument {parameters.name_of(index)!r}", describe_token(was), describe_token(now)
+            name = parameters.name_of(index)
+            return f"argument {name!r}", name, describe_token(was), describe_token(now)
     if len(old) != len(new):
-        return "the number of arguments", str(len(old)), str(len(new))
+        name = parameters.names[-1]
+        return f"the number of arguments in *{name}", name, str(len(old)), str(len(new))
     for other in table.epochs():
         changed = other.guards.first_difference()
         if changed is not None:
             name, captured, given = changed
-            return f"the name {name!r} outside", repr(captured), repr(given)
-    return "the overlap of arguments", "another one", "this one"
+            return f"the name {name!r} outside", name, repr(captured), repr(given)
+    return "the overlap of arguments", "", "another one", "this one"
 
 
 def _integer_warning(name: str, parameters: Parameters, key: Key, others: Sequence[Key], captures_max: int) -> str:

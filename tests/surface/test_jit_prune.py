@@ -32,6 +32,8 @@ async def test_what_depends_on_no_argument_is_computed_once() -> None:
     for replay in replays:
         np.testing.assert_allclose(np.asarray(await replay), expected)
     assert len(runs) == 1
+    assert "counted" not in f.explain()
+    f.free_intermediates()
     weight[...] = 0
     np.testing.assert_allclose(np.asarray(await f(x)), expected)
     f.reset()
