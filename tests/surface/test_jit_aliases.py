@@ -162,6 +162,23 @@ async def test_state_that_is_read_beside_a_written_argument_is_bound_as_one_buff
     assert [slot.kind.value for slot in entry.program.schedule.slots] == ["state", "output"]
 
 
+async def test_captures_that_hold_for_one_array_go_when_there_are_too_many() -> None:
+    state = ramp(6)
+
+    @aj.jit(captures_max=2)
+    def bump(x: anp.Array) -> None:
+        state[...] = state + 1
+        x *= 2
+
+    host = np.arange(6.0)
+    for start in (0, 1, 2, 0, 3):
+        await bump(state[start : start + 2])
+        host += 1
+        host[start : start + 2] *= 2
+    assert np.asarray(await state).tolist() == host.tolist()
+    assert bump.statistics().captures == 2
+
+
 async def test_many_views_of_one_buffer_are_matched_without_comparing_all_pairs() -> None:
     @aj.jit
     def gather(*xs: anp.Array) -> anp.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import operator
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -115,6 +116,9 @@ def test_callables_of_all_kinds_can_be_jitted() -> None:
     def add(value: float, x: anp.Array) -> anp.Array:
         return x + value
 
+    total = aj.jit(operator.methodcaller("sum", axis=0))
+    assert float(total.run(anp.ones(3))) == 3.0
+    assert total.captures[0].startswith("operator.methodcaller")
     kinds: list[Callable[..., Any]] = [Add(1.0), functools.partial(add, 1.0), Add(1.0).__call__, lambda x: x + 1]
     for kind in kinds:
         assert np.asarray(aj.jit(kind).run(anp.zeros(1))).tolist() == [1.0]

@@ -34,6 +34,16 @@ async def test_all_values_are_read_before_any_is_written() -> None:
     assert np.asarray(await c).tolist() == [0.0, 0.0, 1.0, 2.0]
 
 
+async def test_calls_that_overlap_in_ever_new_ways_are_all_taken() -> None:
+    x = anp.arange(8, dtype="float64")
+    host = np.arange(8.0)
+    await aj.assign({anp.zeros(3): anp.ones(3)})
+    for target, source in [(0, 1), (1, 0), (2, 2), (0, 5), (3, 1)]:
+        await aj.assign({x[target : target + 3]: x[source : source + 3]})
+        host[target : target + 3] = host[source : source + 3].copy()
+        assert np.asarray(await x).tolist() == host.tolist()
+
+
 async def test_assign_into_views_writes_the_array_behind_them() -> None:
     x = anp.zeros((2, 2))
     await aj.assign({x[0]: 1.0, x[1, ::-1]: [2.0, 3.0]})
