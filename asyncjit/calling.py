@@ -25,12 +25,13 @@ from asyncjit.runs import (
     ReleaseWaiter,
     Run,
     Start,
+    State,
     Submit,
     WaitCancelled,
     WaitStarted,
 )
 from asyncjit.storage import Storage
-from asyncjit.streams import INLINE_TURN_S, Fence, current_port
+from asyncjit.streams import FIRED, INLINE_TURN_S, Fence, current_port
 
 __all__ = ["Caller"]
 
@@ -61,11 +62,8 @@ class Caller(Reader):
         """
         if self._unusable is not None:
             raise EngineClosedError(self._unusable)
-        replay: Replay[Any] = Replay(self)
-        run = Run(group, replay)
-        replay._run = run
-        loaded = self._bind(replay, program, inputs, assemble)
         port = current_port()
+        loaded = program.loaded
         executable = loaded.executable
         inline = executable.runs_inline and (
             port is None or port.inline_spent_s < INLINE_TURN_S or executable.estimated_s < HAND_OVER_S
@@ -75,32 +73,44 @@ class Caller(Reader):
         try:
             if self._inbox:
                 self._process_inbox()
-            for storage in replay.written:
-                self._before_write(storage)
-            commands = self._scheduler.step(Submit(run, inline, self._measured_bytes(), program.new_bytes))
-            first = commands[0] if commands else None
-            if type(first) is Start and first.inline:
-                elapsed_s = self._run_inline(replay, run, loaded)
-                if port is not None:
-                    port.charge_inline(elapsed_s + HANDLING_S)
-            elif type(first) is Reject:
-                run.context = None
-                raise first.error
+            if inline and loaded.inline is not None and self._scheduler.is_quiet and not self.instruments.active:
+                replay = self._run_at_once(program, loaded, inputs, group, assemble)
             else:
-                replay.settled = Fence()
-                self._mark_pending(replay)
-                self._carry_out(commands)
+                replay = self._submit(program, loaded, inputs, group, assemble, inline)
+            if port is not None and replay.settled is FIRED:
+                port.charge_inline(replay.done_s - replay.started_s + HANDLING_S)  # type: ignore[operator]
         finally:
             lock.release()
             if self._ended or self._inbox or self._news:
                 self._after_release()
-        if run.error is not None:
-            _let_out_interrupt(run.error)
+        if replay._run.error is not None:
+            _let_out_interrupt(replay._run.error)
         return replay
 
-    def _bind(self, replay: Replay[Any], program: Program, inputs: Inputs, assemble: Assemble) -> Loaded:
+    def _submit(
+        self, program: Program, loaded: Loaded, inputs: Inputs, group: Group, assemble: Assemble, inline: bool
+    ) -> Replay[Any]:
+        """Under the lock: take a ticket, then run it, hand it to its device, or queue it."""
+        replay: Replay[Any] = Replay(self)
+        run = replay._run = Run(group, replay)
+        self._bind(replay, program, loaded, inputs, assemble)
+        for storage in replay.written:
+            self._before_write(storage)
+        commands = self._scheduler.step(Submit(run, inline, self._measured_bytes(), program.new_bytes))
+        first = commands[0] if commands else None
+        if type(first) is Start and first.inline:
+            self._run_inline(replay, run, loaded)
+        elif type(first) is Reject:
+            run.context = None
+            raise first.error
+        else:
+            replay.settled = Fence()
+            self._mark_pending(replay)
+            self._carry_out(commands)
+        return replay
+
+    def _bind(self, replay: Replay[Any], program: Program, loaded: Loaded, inputs: Inputs, assemble: Assemble) -> None:
         """Bind a replay to a program: outputs, keys for the scheduler, memory for the device."""
-        loaded = program.loaded
         run = replay._run
         if program.output_specs:
             name = program.device
@@ -124,7 +134,6 @@ class Caller(Reader):
         )
         if program.writes:
             replay.written = [*(inputs[slot][0] for slot in program.written_inputs), *program.written_state]
-        return loaded
 
     def _mark_pending(self, replay: Replay[Any]) -> None:
         """It does not run inline: arrays that it writes are pending until it ends."""
@@ -187,7 +196,7 @@ class Caller(Reader):
         was_active, recording.active = recording.active, True
         try:
             program, inputs, assemble = prepare()
-            self._bind(replay, program, inputs, assemble)
+            self._bind(replay, program, program.loaded, inputs, assemble)
             if self.instruments.active:
                 self._tell(self.instruments.captured, program.name, program)
             with self._lock:
@@ -230,9 +239,12 @@ class Caller(Reader):
     # Waiting, cancelling.
 
     def note_wait(self, run: Run) -> None:
-        """Somebody waits for the run."""
+        """Somebody waits for the run. Nothing follows from it at once, so it is seen to with the next thing that
+        happens: the end of the run at the latest, or the end of this wait."""
         self.check_process()
-        self.feed(WaitStarted(run))
+        self._inbox.append(WaitStarted(run))
+        if run.state is State.ABANDONED:
+            self.drain()
 
     def cancel_wait(self, run: Run, held: bool) -> bool:
         """A waiter was cancelled; returns whether it may go at once."""

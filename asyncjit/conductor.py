@@ -21,7 +21,7 @@ from asyncjit.failures import kept, kernel_error
 from asyncjit.inbox import Inbox, Reading
 from asyncjit.instruments import Instruments
 from asyncjit.program import Group, Loaded, Program, bind_slots
-from asyncjit.replay import Replay
+from asyncjit.replay import Canceller, Replay
 from asyncjit.runs import (
     BeginCapture,
     BufferFreed,
@@ -35,9 +35,11 @@ from asyncjit.runs import (
     Skip,
     Start,
     State,
+    Stimulus,
+    Submit,
 )
 from asyncjit.scheduler import Scheduler
-from asyncjit.storage import Storage
+from asyncjit.storage import Owner, Storage
 from asyncjit.streams import Fence
 
 __all__ = ["Conductor"]
@@ -104,9 +106,7 @@ class Conductor(Inbox):
         try:
             submission.frame = self._new_frame(loaded)
         except BaseException as error:
-            self._inbox.append(RunFailed(replay._run, kept(error)))
-            submission.fence.signal()
-            self.drain()
+            self._give_up(submission, RunFailed(replay._run, kept(error)))
             return
         with self._lock:
             self._process_inbox()
@@ -125,8 +125,25 @@ class Conductor(Inbox):
             self._devices[run.device].submit(submission)
         except BaseException as error:
             lost = isinstance(error, DeviceLostError | EngineClosedError)
-            self._inbox.append(DeviceLost(run.device, kept(error)) if lost else RunFailed(run, kept(error)))
-            submission.fence.signal()
+            self._give_up(submission, DeviceLost(run.device, kept(error)) if lost else RunFailed(run, kept(error)))
+
+    def _give_up(self, submission: Submission, outcome: Stimulus | None) -> None:
+        """It will not run. Its fence fires, and its outcome is told, when all that it had to wait for is over: others
+        may wait for this fence alone, and rely on what lies before it."""
+        fences = [fence for gate in submission.gates.values() for fence in gate]
+        left = list(range(len(fences) + 1))
+
+        def passed() -> None:
+            if left.pop() == 0:
+                if outcome is not None:
+                    self._inbox.append(outcome)
+                submission.fence.signal()
+                self.drain()
+
+        for fence in fences:
+            if not fence.add_callback(passed):
+                passed()
+        passed()
 
     def _new_frame(self, loaded: Loaded) -> Frame:
         """Its bytes are counted until the last reference to it is dropped, wherever that is."""
@@ -141,16 +158,68 @@ class Conductor(Inbox):
             loaded.executable.bind_state([(slot, storage.memory, 0) for slot, storage in program.state.items()])
             loaded.state_epoch = self._state_epoch
 
-    def _run_inline(self, replay: Replay[Any], run: Run, loaded: Loaded) -> float:
-        """Run it on this thread, under the lock: nothing can come between, so nothing had to be recorded.
+    def _run_at_once(
+        self,
+        program: Program,
+        loaded: Loaded,
+        inputs: Sequence[tuple[Storage, int]],
+        group: Group,
+        assemble: Any,
+    ) -> Replay[Any]:
+        """Run it on this thread, under the lock, while the scheduler is quiet: little of a replay is needed then.
 
-        Returns the seconds it took.
+        See ``Scheduler.step_at_once``.
         """
+        replay: Replay[Any] = Replay(cast(Canceller, self))
+        replay.program, replay._assemble = program, assemble
+        if program.writes:
+            replay.written = [*(inputs[slot][0] for slot in program.written_inputs), *program.written_state]
+            for storage in replay.written:
+                self._before_write(storage)
+                storage.awaited = False
+        device = self._devices[program.device]
+        bindings = [(storage.memory, offset) for storage, offset in inputs]
+        bindings += program.state_bindings
+        outputs = replay.outputs = []
+        for shape, dtype, nbytes in program.output_specs:
+            memory = device.allocate_array(shape, dtype)
+            self._bytes += nbytes
+            outputs.append(Storage(cast(Owner, self), program.device, nbytes, memory))
+            bindings.append((memory, 0))
+        if loaded.state_epoch != self._state_epoch:
+            self._bind_state(program, loaded)
+        submission = loaded.inline
+        assert submission is not None
+        submission.bindings = bindings
+        replay.submitted_s = replay.started_s = self.clock.now_s()
+        error, call_index = device.run_inline(submission)
+        replay.done_s = self.clock.now_s()
+        submission.bindings = ()
+        run = replay._run = Run(group)
+        if error is None:
+            self._scheduler.step_at_once(run)
+            if replay.written:
+                _mark_written(replay)
+        else:
+            run.outputs = [storage.serial for storage in outputs]
+            run.bind(
+                program.device,
+                loaded.footprint,
+                [storage.serial for storage, _ in inputs] + program.state_keys,
+                [offset for _, offset in inputs] + program.state_shifts,
+            )
+            self._scheduler.step(Submit(run, True))
+            self._scheduler.step(RunFailed(run, kernel_error(program, error, call_index)))
+            self._note_failure(replay)
+        return replay
+
+    def _run_inline(self, replay: Replay[Any], run: Run, loaded: Loaded) -> None:
+        """Run it on this thread, under the lock: nothing can come between, so nothing had to be recorded."""
         program: Program = replay.program
         now_s = self.clock.now_s
         for storage in replay.written:
             storage.awaited = False
-        start = replay.submitted_s = replay.started_s = now_s()
+        replay.submitted_s = replay.started_s = now_s()
         try:
             if loaded.state_epoch != self._state_epoch:
                 self._bind_state(program, loaded)
@@ -162,7 +231,7 @@ class Conductor(Inbox):
             # No memory for a frame; or Ctrl-C in between, which goes out when the books are in order.
             error, call_index = failure, None
             loaded.inline = None
-        end = replay.done_s = now_s()
+        replay.done_s = now_s()
         if error is None:
             self._scheduler.step(RunDone(run))
             if replay.written:
@@ -176,7 +245,6 @@ class Conductor(Inbox):
             self._tell(self.instruments.replay_submitted, replay)
             self._tell(self.instruments.replay_started, replay)
             self._tell_outcome(replay)
-        return end - start
 
     def _inline_submission(self, loaded: Loaded) -> Submission:
         submission = self._submission(loaded, {}, None)
@@ -204,7 +272,7 @@ class Conductor(Inbox):
         replay.submission = None
         if isinstance(replay._run.error, DeviceLostError):
             # The device will not do it any more, and others may be waiting. Maybe it still touches the frame.
-            submission.fence.signal()
+            self._give_up(submission, None)
         elif submission.frame is not None:
             replay.loaded.return_frame(submission.frame, _group(replay._run))
 

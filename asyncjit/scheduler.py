@@ -26,6 +26,7 @@ from asyncjit.runs import (
     FINISHED,
     STARTED,
     TRANSITIONS,
+    Admitted,
     Arrive,
     BufferFreed,
     CancelRequested,
@@ -118,6 +119,37 @@ class Scheduler(Arrival):
         if self._groups_to_admit:
             self._admit(commands)
         return commands
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing is under way, wrong or limited, so that an inline run would be admitted whatever it touches."""
+        ledger = self._ledger
+        return not (
+            ledger.live
+            or self._captures
+            or self._arrivals
+            or ledger.stains.by_key
+            or self._lost
+            or self._is_closed
+            or self._memory_bytes_max is not None
+        )
+
+    def step_at_once(self, run: Run) -> None:
+        """Take note of an inline run that was made, and did well, while ``is_quiet``.
+
+        The same as ``step(Submit(run, inline=True))`` and then ``step(RunDone(run))``, whose commands would be to start
+        it and nothing: the commonest pair of steps by far, at a tenth of the cost. The caller has let no other step
+        come in between. A run that failed takes the two steps.
+        """
+        self._tickets += 1
+        self._inline += 1
+        self._ended[State.DONE] += 1
+        if not self._in_flight_peak:
+            self._in_flight_peak = 1
+        run.ticket = self._tickets
+        run.state = State.DONE
+        self._story.append((run.ticket, Admitted, State.RUNNING))
+        self._story.append((run.ticket, RunDone, State.DONE))
 
     def read_set(self, regions: Iterable[Region]) -> ReadSet[Run]:
         """One entry for all state that a plan only reads."""

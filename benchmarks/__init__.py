@@ -1,0 +1,1 @@
+"""Benchmarks: every figure a ratio or a count taken in one run. ``python -m benchmarks NAME --json``."""
