@@ -15,9 +15,7 @@ NAMES = ("overhead", "match", "await_one", "placement", "makespan", "concurrent"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Measure one thing; see the module of it."
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure one thing.")
     parser.add_argument("name", choices=NAMES, metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--json", action="store_true", help="one line of JSON instead of a table")
     options = parser.parse_args(arguments)

@@ -36,23 +36,6 @@ FUNCTION_RATCHET: Mapping[str, int] = {
     "tests/engine/test_engine.py::test_instruments_are_told_in_order_and_may_ask_the_engine": 45,
 }
 
-SLACK_LINES, or not needed any more, fails: turn it down.
-FILE_RATCHET: Mapping[str, int] = {
-    "asyncjit/conductor.py": 355,
-    "asyncjit/devices/_numpy_executor.py": 310,
-    "asyncjit/devices/cpu.py": 313,
-    "asyncjit/ir.py": 321,
-    "asyncjit/plan.py": 419,
-    "tests/core/test_deps.py": 338,
-    "tests/engine/test_threads.py": 330,
-}
-
-#: The same for functions, as ``file::name``.
-FUNCTION_RATCHET: Mapping[str, int] = {
-    "asyncjit/memory.py::verify_bytes": 45,
-    "tests/engine/test_engine.py::test_instruments_are_told_in_order_and_may_ask_the_engine": 45,
-}
-
 SLACK_LINES = 20
 
 #: Where ``print`` is the purpose; everywhere else there are instruments, ``story()`` and logging.
