@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -14,6 +15,7 @@ from asyncjit.graph import Graph, build_graph
 from asyncjit.ir import Buffer, Call, Schedule, Slot, SlotKind, new_buffer
 from asyncjit.memory import ALIGNMENT_BYTES, FrameLayout, plan_memory, verify_bytes, verify_layout
 from asyncjit.placement import Placement, place
+from benchmarks.memory import program_order_bytes
 from tests.core.byte_machine import call_of, random_schedule, run_in_program_order, run_interleaved, whole
 
 
@@ -25,7 +27,7 @@ def chain(sizes: Sequence[int], device: str = "d0") -> tuple[Schedule, list[Buff
     """Each call reads the buffer before and writes the next; the last one is the output."""
     buffers = [new_buffer(device, size) for size in sizes]
     calls = [call_of([], [whole(buffers[0])])]
-    calls += [call_of([whole(a)], [whole(b)]) for a, b in zip(buffers, buffers[1:], strict=False)]
+    calls += [call_of([whole(a)], [whole(b)]) for a, b in pairwise(buffers)]
     return Schedule(tuple(calls), (Slot(SlotKind.OUTPUT, buffers[-1]),)), buffers
 
 
@@ -135,7 +137,7 @@ def test_each_device_has_an_arena_of_its_own_and_offsets_are_aligned() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_one_stream_needs_little_more_than_what_is_alive_at_once(seed: int) -> None:
+def test_one_stream_needs_little_more_than_a_planner_that_knows_its_order(seed: int) -> None:
     rng = random.Random(seed)
     buffers = [new_buffer("d0", 64)]
     calls: list[Call] = []
@@ -152,7 +154,8 @@ def test_one_stream_needs_little_more_than_what_is_alive_at_once(seed: int) -> N
         sum(memory.align(buffer.nbytes) for buffer, at in spans.items() if at[0] <= i <= at[-1])
         for i in range(len(calls))
     )
-    assert alive <= layout.nbytes["d0"] <= 1.05 * alive
+    # What is alive at once cannot always be reached: it takes no account of where the bytes lie.
+    assert alive <= layout.nbytes["d0"] <= 1.05 * program_order_bytes(schedule)
 
 
 def test_the_second_pass_is_kept_only_where_it_is_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +164,7 @@ def test_the_second_pass_is_kept_only_where_it_is_smaller(monkeypatch: pytest.Mo
         graph, placement = placed(random_schedule(seed, calls=40), 4)
         both = sum(plan_memory(graph, placement).nbytes.values())
         with monkeypatch.context() as patch:
-            patch.setattr(memory, "_SECOND_PASS_BUFFERS_MAX", 0)
+            patch.setattr(memory, "_MORE_PASSES_BUFFERS_MAX", 0)
             first = sum(plan_memory(graph, placement).nbytes.values())
         assert both <= first
         gains += both < first
