@@ -1,8 +1,8 @@
 """One awaited replay of one tiny kernel with five arrays: inline, through a worker, and ``run_in_executor`` of the
 same.
 
-The kernel through the worker is a user's own, which never runs inline; the executor runs the same NumPy code in a pool
-of one thread. Its lower bound is the hop to a thread and back, which both pay.
+The replay through a worker is one on a device with ``inline_s_max=0``; the executor makes the same NumPy call in a pool
+of one thread, in turns with it. Their lower bound is the hop to a thread and back, which both pay.
 """
 
 from __future__ import annotations
@@ -17,15 +17,11 @@ import numpy as np
 
 import asyncjit as aj
 import asyncjit.numpy as anp
+from asyncjit.devices.cpu import CpuDevice
 from benchmarks._measure import interleaved
 
 ROUNDS = 25
 CALLS = 200
-
-
-@aj.kernel(writes=("out",))
-def total_kernel(out: Any, a: Any, b: Any, c: Any, d: Any) -> None:
-    np.add(a, b, out)
 
 
 def run() -> dict[str, object]:
@@ -40,23 +36,22 @@ async def _run() -> dict[str, object]:
     def inline(a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
         return anp.add(a, b)
 
-    @aj.jit
-    def worker(a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
-        out = anp.empty((16,), dtype="float32")
-        total_kernel(out, a, b, c, d)
-        return out
-
+    await inline(*arrays)
+    [inline_us] = await interleaved([_sample(lambda: inline(*arrays))], ROUNDS)
     out = np.empty(16, np.float32)
     loop = asyncio.get_running_loop()
-    with ThreadPoolExecutor(1) as pool:
-        await inline(*arrays)
-        await worker(*arrays)
-        cases: list[Callable[[], Awaitable[float]]] = [
-            _sample(lambda: inline(*arrays)),
-            _sample(lambda: worker(*arrays)),
-            _sample(lambda: loop.run_in_executor(pool, np.add, hosts[0], hosts[1], out)),
-        ]
-        inline_us, worker_us, executor_us = await interleaved(cases, ROUNDS)
+    async with aj.Engine([CpuDevice(inline_s_max=0)]) as engine:
+        away = [anp.asarray(host) for host in hosts]
+        await inline(*away)
+        with ThreadPoolExecutor(1) as pool:
+            worker_us, executor_us = await interleaved(
+                [
+                    _sample(lambda: inline(*away)),
+                    _sample(lambda: loop.run_in_executor(pool, np.add, hosts[0], hosts[1], out)),
+                ],
+                ROUNDS,
+            )
+        assert engine.statistics().inline == 0
     return {
         "inline_us": round(inline_us, 2),
         "worker_us": round(worker_us, 2),

@@ -43,8 +43,8 @@ HOP_S = 50e-6
 
 
 class CpuExecutable(NumpyExecutable):
-    def __init__(self, plan: Plan, device: str) -> None:
-        super().__init__(plan, device, INLINE_S_MAX)
+    def __init__(self, plan: Plan, device: str, inline_s_max: float) -> None:
+        super().__init__(plan, device, inline_s_max)
         self.order = SegmentOrder(plan)
 
 
@@ -76,11 +76,19 @@ class CpuDevice:
 
     Segments of different submissions, and independent segments of one, run at the same time. BLAS libraries are
     limited to cores / workers threads, for the whole process, from the first plan to ``close``. NumPy's
-    floating-point warnings are off in the workers and inline. Times are on ``clock``. Callable from any thread; not
+    floating-point warnings are off in the workers and inline. Plans estimated below ``inline_s_max`` may run on the
+    calling thread; with 0 none does. Times are on ``clock``. Callable from any thread; not
     after a fork.
     """
 
-    def __init__(self, name: str = "cpu", *, workers: int | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        name: str = "cpu",
+        *,
+        workers: int | None = None,
+        inline_s_max: float = INLINE_S_MAX,
+        clock: Clock | None = None,
+    ) -> None:
         if workers is not None and workers < 1:
             raise ValueError(f"device {name!r} needs at least one worker, got workers={workers}")
         self.name = name
@@ -89,7 +97,7 @@ class CpuDevice:
             streams_max=self.workers,
             segment_calls_first=None,
             submits_ahead=False,
-            inline_s_max=INLINE_S_MAX,
+            inline_s_max=inline_s_max,
             hop_s=HOP_S,
         )
         self._clock: Clock = clock or MonotonicClock()
@@ -124,7 +132,7 @@ class CpuDevice:
             # Before the first plan, not the first worker: plans that run inline call BLAS too.
             self._reserved = True
             self._reserve_blas()
-        return CpuExecutable(plan, self.name)
+        return CpuExecutable(plan, self.name, self.capabilities.inline_s_max)
 
     def _reserve_blas(self) -> None:
         try:
