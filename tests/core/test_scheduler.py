@@ -14,7 +14,7 @@ from asyncjit.errors import (
     EngineClosedError,
     InternalError,
 )
-from asyncjit.records import GroupState, State
+from asyncjit.records import GroupState, Run, State
 from asyncjit.runs import (
     BufferFreed,
     CaptureTurn,
@@ -296,3 +296,35 @@ def test_the_verifier_notices_runs_that_wait_for_nothing(driver: Driver) -> None
     leader.state = State.CAPTURING
     driver.scheduler._queued -= 1
     driver.scheduler._queued_counted -= 1
+
+
+# A quiet scheduler.
+
+
+def test_one_step_of_a_quiet_scheduler_equals_an_inline_start_and_its_end() -> None:
+    short, long = Driver(), Driver()
+    assert short.scheduler.is_quiet
+    for _ in range(2):
+        run = bound(Run(short.group), writes=(A,))
+        short.scheduler.step_at_once(run)
+        assert (run.state, run.ticket) == (State.DONE, short.scheduler.statistics().tickets)
+        long.done(long.call(writes=(A,), inline=True))
+    assert short.scheduler.statistics() == long.scheduler.statistics()
+    assert short.scheduler.story() == long.scheduler.story()
+    assert short.scheduler.is_quiet
+
+
+@pytest.mark.parametrize("what", ["runs", "captures", "is stained", "lost a device", "is closed", "is limited"])
+def test_a_scheduler_is_not_quiet_while_anything(what: str) -> None:
+    driver = Driver(memory_bytes_max=1) if what == "is limited" else Driver()
+    if what == "runs":
+        driver.call(reads=(A,))
+    elif what == "captures":
+        driver.first_call()
+    elif what == "is stained":
+        driver.failed(driver.call(writes=(A,)))
+    elif what == "lost a device":
+        driver.step(DeviceLost("gpu", OSError("gone")))
+    elif what == "is closed":
+        driver.step(Close())
+    assert not driver.scheduler.is_quiet
