@@ -193,29 +193,17 @@ def _segments(placement: Placement, calls_first: int | None) -> tuple[Segment, .
     # calls runs follow whatever they wait for.
     runs.sort(key=lambda run: position[run[0]])
     run_of = {call: index for index, run in enumerate(runs) for call in run}
-    drafts = [
+    # The placement leaves out waits that others imply, and cuts make runs begin and end where those waits do, so none
+    # is implied here either. Newest first, as a device may stop looking at the first that is not done.
+    return tuple(
         Segment(
-            index, placement.stream_of[run[0]], tuple(run), tuple({run_of[call] for call in placement.waits[run[0]]})
+            index,
+            placement.stream_of[run[0]],
+            tuple(run),
+            tuple(sorted((run_of[call] for call in placement.waits[run[0]]), reverse=True)),
         )
         for index, run in enumerate(runs)
-    ]
-    return _without_redundant_waits(drafts)
-
-
-def _without_redundant_waits(drafts: Sequence[Segment]) -> tuple[Segment, ...]:
-    """The same segments, each waiting only for what neither its stream nor its other waits imply; newest first."""
-    before = _segments_before(drafts)
-    segments = []
-    for draft, direct in zip(drafts, _direct(drafts), strict=True):
-        implied = 0
-        waits = []
-        for earlier in (*direct[len(draft.waits) :], *sorted(draft.waits, reverse=True)):
-            if not implied >> earlier & 1:
-                implied |= before[earlier] | 1 << earlier
-                if drafts[earlier].stream != draft.stream:
-                    waits.append(earlier)
-        segments.append(Segment(draft.index, draft.stream, draft.calls, tuple(waits)))
-    return tuple(segments)
+    )
 
 
 def _direct(segments: Sequence[Segment]) -> list[tuple[int, ...]]:
