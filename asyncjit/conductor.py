@@ -7,6 +7,7 @@ reports and finalisers, which leave word.
 from __future__ import annotations
 
 import weakref
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, cast
@@ -79,8 +80,9 @@ class Conductor(Inbox):
                 case BeginCapture(run):
                     self._begin_capture(run.context)
 
+    @abstractmethod
     def _begin_capture(self, replay: Replay[Any]) -> None:
-        raise NotImplementedError
+        """Have the function recorded for this replay; the caller's."""
 
     def _start(self, command: Start) -> None:
         run = command.run
@@ -159,12 +161,7 @@ class Conductor(Inbox):
             loaded.state_epoch = self._state_epoch
 
     def _run_at_once(
-        self,
-        program: Program,
-        loaded: Loaded,
-        inputs: Sequence[tuple[Storage, int]],
-        group: Group,
-        assemble: Any,
+        self, program: Program, loaded: Loaded, inputs: Sequence[tuple[Storage, int]], group: Group, assemble: Any
     ) -> Replay[Any]:
         """Run it on this thread, under the lock, while the scheduler is quiet: little of a replay is needed then.
 

@@ -9,6 +9,7 @@ given back.
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ class Reading:
         return self
 
 
-class Inbox:
+class Inbox(ABC):
     """Takes stimuli to the scheduler, and has the commands that come out carried out."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -60,9 +61,9 @@ class Inbox:
         #: Fires when nothing is queued or running any more; made when somebody closes the engine.
         self._idle: Fence | None = None
 
+    @abstractmethod
     def _carry_out(self, commands: Sequence[Command]) -> None:
         """Under the lock; the conductor's."""
-        raise NotImplementedError
 
     def feed(self, stimulus: Stimulus) -> None:
         """Tell the scheduler, from any thread; never waits for the lock. Finalisers append to the inbox instead."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, cast
 
@@ -58,6 +59,7 @@ class Loader(Conductor):
         #: Kept here for whoever turns operations on arrays into programs.
         self.sink: Any = None
 
+    @abstractmethod
     def submit(
         self,
         program: Program,
@@ -65,8 +67,7 @@ class Loader(Conductor):
         group: Group,
         assemble: Callable[[list[Storage]], Any],
     ) -> Replay[Any]:
-        """Take a ticket and start the work; the engine's."""
-        raise NotImplementedError
+        """Take a ticket and start the work; the caller's."""
 
     # Storage.
 

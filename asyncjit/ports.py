@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, Protocol
@@ -47,7 +48,7 @@ class Port(Protocol):
         ...
 
 
-class _Budget:
+class _Budget(ABC):
     """Inline work of one loop turn. A callback that the loop runs in its next turn sets it back."""
 
     inline_spent_s = 0.0
@@ -60,8 +61,9 @@ class _Budget:
     def _start_turn(self) -> None:
         self.inline_spent_s = 0.0
 
+    @abstractmethod
     def _at_next_turn(self, callback: Callable[[], None]) -> None:
-        raise NotImplementedError
+        """Have it called in the next turn of the loop."""
 
 
 class AsyncioPort(_Budget):

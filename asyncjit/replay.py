@@ -146,6 +146,7 @@ class Replay(Driven[T_co]):
             DeviceError, EngineClosedError: the world, or you.
         """
         if self.settled.done:
+            # ``pace()`` written out: a generator more for every await costs 0.2 us.
             port = current_port()
             if port is not None and port.inline_spent_s > INLINE_TURN_S:
                 yield from port.checkpoint()

@@ -20,11 +20,11 @@ FUNCTION_LINES_SOFT, FUNCTION_LINES_HARD = 40, 70
 #: Files above the soft limit, with the length they may have at most. An entry that is looser than it need be by more
 #: than SLACK_LINES, or not needed any more, fails: turn it down.
 FILE_RATCHET: Mapping[str, int] = {
-    "asyncjit/conductor.py": 355,
+    "asyncjit/conductor.py": 352,
     "asyncjit/devices/_numpy_executor.py": 310,
     "asyncjit/devices/cpu.py": 321,
     "asyncjit/ir.py": 321,
-    "asyncjit/plan.py": 419,
+    "asyncjit/plan.py": 407,
     "tests/core/test_deps.py": 338,
     "tests/core/test_scheduler.py": 330,
     "tests/engine/test_threads.py": 330,
@@ -32,7 +32,7 @@ FILE_RATCHET: Mapping[str, int] = {
 
 #: The same for functions, as ``file::name``.
 FUNCTION_RATCHET: Mapping[str, int] = {
-    "asyncjit/conductor.py::Conductor._run_at_once": 50,
+    "asyncjit/conductor.py::Conductor._run_at_once": 46,
     "asyncjit/memory.py::verify_bytes": 45,
     "tests/engine/test_engine.py::test_instruments_are_told_in_order_and_may_ask_the_engine": 45,
 }

@@ -153,10 +153,11 @@ class NullDevice:
             run.submission.report(run.submission, error, call_index)
         except Exception:
             _logger.exception("the report of a submission raised on device %r", self.name)
-        run.submission.fence.signal()
-        with self._changed:
-            self._taken -= 1
-            self._changed.notify_all()
+        finally:
+            run.submission.fence.signal()
+            with self._changed:
+                self._taken -= 1
+                self._changed.notify_all()
 
     def _run(self, submission: Submission, state: Places) -> tuple[BaseException | None, int | None]:
         plan, times = submission.executable.plan, submission.times

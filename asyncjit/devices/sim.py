@@ -282,7 +282,8 @@ class SimDevice:
             run.submission.report(run.submission, error, call)
         except Exception:
             _logger.exception("the report of submission %d raised on device %r", run.number, self.name)
-        run.submission.fence.signal()
+        finally:
+            run.submission.fence.signal()
 
     def _lose(self) -> None:
         """Nothing that was to happen happens any more; who still waits for gates ends after them, the others now."""
