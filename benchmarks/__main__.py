@@ -11,7 +11,7 @@ import json
 import sys
 from typing import Any
 
-NAMES = ("overhead", "match", "await_one", "placement", "makespan", "concurrent", "lag", "memory", "lower")
+NAMES = ("overhead", "match", "await_one", "placement", "makespan", "concurrent", "lag", "memory", "lower", "weights")
 
 
 def main(arguments: list[str] | None = None) -> int:
