@@ -1,7 +1,7 @@
 """For tests of code that uses asyncjit: a device in virtual time, orders decided by a seed, faults on demand.
 
-Law: re-exports only; nothing in asyncjit imports it. ``Engine([SimDevice(seed=7)])`` computes real results, completes
-them in an order that the seed decides, and never waits.
+Law: this page holds re-exports only; nothing else in asyncjit imports the package. ``Engine([SimDevice(seed=7)])``
+computes real results, completes them in an order that the seed decides, and never waits.
 """
 
 from __future__ import annotations
