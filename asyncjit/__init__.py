@@ -28,7 +28,7 @@ from asyncjit.errors import (
     WouldBlockError,
 )
 from asyncjit.instruments import Instrument
-from asyncjit.jit import ArgumentSpec, JitFunction, assign, jit, kernel, snapshot, spec
+from asyncjit.jit import ArgumentSpec, Batched, BatchStatistics, JitFunction, assign, jit, kernel, snapshot, spec
 from asyncjit.numpy import Array
 from asyncjit.numpy._dispatch import set_eager_sink as _set_eager_sink
 from asyncjit.numpy._eager import eager_sink as _eager_sink
@@ -39,6 +39,8 @@ __all__ = [
     "ArgumentSpec",
     "Array",
     "AsyncJitError",
+    "BatchStatistics",
+    "Batched",
     "CaptureError",
     "DependencyError",
     "DeviceError",

@@ -5,6 +5,7 @@ Law: the surface; each module says what it is for.
 
 from __future__ import annotations
 
+from asyncjit.jit.batching import Batched, BatchStatistics
 from asyncjit.jit.decorator import jit
 from asyncjit.jit.function import JitFunction
 from asyncjit.jit.kernel import UserKernel, kernel
@@ -12,4 +13,16 @@ from asyncjit.jit.options import Statistics
 from asyncjit.jit.state import assign, snapshot, spec
 from asyncjit.jit.tokens import ArgumentSpec
 
-__all__ = ["ArgumentSpec", "JitFunction", "Statistics", "UserKernel", "assign", "jit", "kernel", "snapshot", "spec"]
+__all__ = [
+    "ArgumentSpec",
+    "BatchStatistics",
+    "Batched",
+    "JitFunction",
+    "Statistics",
+    "UserKernel",
+    "assign",
+    "jit",
+    "kernel",
+    "snapshot",
+    "spec",
+]

@@ -9,12 +9,14 @@ import functools
 import inspect
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import anyio.to_thread
 
 from asyncjit.errors import CaptureError, WouldBlockError
+from asyncjit.jit.batching import Batched, buckets_of
 from asyncjit.jit.body import Body, Ready, inlining
 from asyncjit.jit.captures import Entry
 from asyncjit.jit.explain import explain_table
@@ -106,6 +108,40 @@ class JitFunction(Matching, Generic[P, R]):
             entry = self._capture(table, epoch, key, leaves, values, lowering=False)
             self._tables.tell()
         await anyio.to_thread.run_sync(table.engine.lower, entry.program, self._options.executor)
+
+    def batched(
+        self, rows_max: int, wait_max_s: float, buckets: Iterable[int] | None = None, shared: str | Iterable[str] = ()
+    ) -> Batched[P, R]:
+        """This function with concurrent calls sharing a replay: each passes rows and gets its own rows of every output.
+
+        A call that comes while no batch is in flight starts at once. Otherwise calls gather until a batch ends, until
+        they make ``rows_max`` rows, or until one has waited ``wait_max_s`` seconds. Only calls whose arguments differ
+        in nothing but rows share a batch. A call with more than ``rows_max`` rows is not split and runs alone.
+
+        The function must treat each row by itself: one that mixes rows (a mean over the first axis, batch norm in
+        training) gives results that depend on who else called, and writes to an argument reach only the batch's copy.
+
+        Args:
+            buckets: numbers of rows to which batches are padded, by repeating their first row; powers of two unless
+                given, and always ``rows_max``. Each is a capture; ``captures_max`` counts them as one.
+            shared: parameters that are no rows, such as weights: batched calls pass the same Array there.
+
+        Raises:
+            ValueError: an option out of its range; ``strict`` with several buckets; ``shared`` names no parameter.
+        """
+        if rows_max < 1 or not wait_max_s >= 0:
+            raise ValueError(f"rows_max must be at least 1 and wait_max_s at least 0, got {rows_max} and {wait_max_s}")
+        sizes = buckets_of(rows_max, buckets)
+        if self._options.strict and len(sizes) > 1:
+            raise ValueError(
+                f"{self._name!r} is strict and has one capture, but buckets={sizes} need one each; leave out "
+                f"strict=True, or pass buckets=({rows_max},)"
+            )
+        # Captures of its own, so that buckets do not drive out those of plain calls.
+        options = replace(self._options, captures_max=self._options.captures_max * len(sizes))
+        function: JitFunction[Any, Any] = JitFunction(self._function, options)
+        names = (shared,) if isinstance(shared, str) else tuple(shared)
+        return Batched(function, function._parameters, self._name, sizes, wait_max_s, names)
 
     def _inline(self, body: Body, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Part of the function around it: arrays in a ``def`` body, an awaitable of them in an ``async def`` one."""

@@ -24,7 +24,19 @@ from asyncjit.numpy._dispatch import dtype_of
 from asyncjit.numpy._handle import ArraySpec
 from asyncjit.replay import Replay
 
-__all__ = ["ArgumentSpec", "HostArrays", "Reader", "Stand", "Token", "describe_token", "replaced"]
+__all__ = [
+    "ArgumentSpec",
+    "HostArrays",
+    "Reader",
+    "Stand",
+    "Token",
+    "contents",
+    "describe_token",
+    "host_argument",
+    "refilled",
+    "replaced",
+    "static_token",
+]
 
 Token: TypeAlias = Hashable
 
@@ -126,14 +138,14 @@ class Reader:
         if isinstance(value, Array):
             return value
         if isinstance(value, np.ndarray | np.generic):
-            return self._host.from_host(_host_argument(value, name))
+            return self._host.from_host(host_argument(value, name))
         try:
             return self._host.from_number(value, len(self._arrays))
         except OverflowError as error:
             raise CaptureError(f"argument {name!r} is dynamic, but {value} does not fit int64", name=name) from error
 
 
-def _host_argument(value: Any, name: str) -> np.ndarray[Any, Any]:
+def host_argument(value: Any, name: str) -> np.ndarray[Any, Any]:
     """A NumPy value as an argument; its dtype is one that arrays can have."""
     if isinstance(value, np.ma.MaskedArray):
         raise CaptureError(
