@@ -120,11 +120,18 @@ def dtype_of(value: object) -> DType:
     Raises:
         TypeError: objects, text, dates and extended precision have no place on a device.
     """
-    dtype = np.dtype(value)  # type: ignore[call-overload]
-    known = DTYPES.get(dtype.name)
+    dtype: DType = np.dtype(value)  # type: ignore[call-overload]
+    known = _known_dtypes.get(dtype)
     if known is None:
-        raise TypeError(f"dtype {dtype} is not supported; convert to one of {', '.join(DTYPES)}")
+        known = DTYPES.get(dtype.name)
+        if known is None:
+            raise TypeError(f"dtype {dtype} is not supported; convert to one of {', '.join(DTYPES)}")
+        _known_dtypes[dtype] = known
     return known
+
+
+#: NumPy makes the name of a dtype anew each time it is asked, in Python: 5 us.
+_known_dtypes: dict[DType, DType] = {}
 
 
 def run(prepared: Prepared, inputs: Sequence[A], cls: type[A], out: A | None = None) -> Any:

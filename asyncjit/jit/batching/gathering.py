@@ -160,15 +160,16 @@ class Gathering:
         self._rows_waiting += request.rows
         if not self._in_flight or self.wait_max_s <= 0:
             self._take(request)
-        while self._rows_waiting >= self.rows_max:
-            self._take(request)
-        if request.batch is None:
-            self._appoint()
+        self._take_full(request)
+        if request.batch is None and request.port not in self._leaders:
+            self._promote(request)
 
     def look(self, request: Request, is_late: bool) -> None:
         """A leader has woken; ``is_late``: because it has waited long enough."""
         if request.leads and (is_late or self.is_due):
             self._take(request)
+            # Calls that came back from a batch that nobody started may be more than one batch.
+            self._take_full(request)
 
     def launched(self, batch: Batch, now_s: float) -> None:
         """A batch was started, or could not be; before anybody is told of its end."""
@@ -229,6 +230,10 @@ class Gathering:
         self._order(launcher, taken)
         self._appoint()
 
+    def _take_full(self, launcher: Request) -> None:
+        while self._rows_waiting >= self.rows_max:
+            self._take(launcher)
+
     def _order(self, launcher: Request, requests: list[Request]) -> None:
         batch = Batch(requests)
         for request in requests:
@@ -254,9 +259,12 @@ class Gathering:
         """The first call of each loop leads there."""
         for request in self._waiting:
             if request.port not in self._leaders:
-                self._leaders[request.port] = request
-                request.leads = True
-                request.wake()
+                self._promote(request)
+
+    def _promote(self, request: Request) -> None:
+        self._leaders[request.port] = request
+        request.leads = True
+        request.wake()
 
     def _depose(self, request: Request) -> None:
         if request.leads:

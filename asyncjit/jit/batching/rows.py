@@ -188,21 +188,14 @@ class Rows:
         Raises:
             CaptureError: an output whose first axis is not the rows of the batch.
         """
-        whole = request.rows == batch.bucket
+        if type(result) is Array:
+            return self._piece(result, "", batch, request, engine)
         made: dict[int, Array] = {}
 
         def visit(value: Any, path: str) -> Any:
             if isinstance(value, Array):
-                if not value.shape or value.shape[0] != batch.bucket:
-                    self._refuse_output(value, path, batch.bucket)
-                if whole:
-                    return value
                 if id(value) not in made:
-                    host = batch.read.get(id(value))
-                    if host is None:
-                        host = batch.read[id(value)] = np.asarray(value)
-                    mine = host[request.start : request.start + request.rows]
-                    made[id(value)] = CallHost(engine).from_host(np.ascontiguousarray(mine))
+                    made[id(value)] = self._piece(value, path, batch, request, engine)
                 return made[id(value)]
             inside = contents(value)
             if inside is None:
@@ -210,6 +203,16 @@ class Rows:
             return refilled(value, [visit(each, f"{path}[{label!r}]") for label, each in inside])
 
         return visit(result, "")
+
+    def _piece(self, value: Array, path: str, batch: Batch, request: Request, engine: Engine) -> Array:
+        if not value.shape or value.shape[0] != batch.bucket:
+            self._refuse_output(value, path, batch.bucket)
+        if request.rows == batch.bucket:
+            return value
+        host = batch.read.get(id(value))
+        if host is None:
+            host = batch.read[id(value)] = np.asarray(value, order="C")
+        return CallHost(engine).from_host(host[request.start : request.start + request.rows])
 
     def _refuse_output(self, value: Array, path: str, bucket: int) -> NoReturn:
         raise CaptureError(
