@@ -66,7 +66,11 @@ async def callers(device: SimDevice | None = None) -> AsyncIterator[Callers]:
     """Callers on an engine whose device stands still."""
     device = device or SimDevice(seed=3)
     async with aj.Engine([device]), anyio.create_task_group() as group:
-        yield Callers(group, device)
+        try:
+            yield Callers(group, device)
+        finally:
+            # A test that fails leaves work behind, which closing would wait for.
+            device.run_until_idle()
 
 
 def rows(*firsts: float, width: int = 2, dtype: str = "float64") -> np.ndarray[Any, Any]:
