@@ -32,6 +32,7 @@ from asyncjit.jit import ArgumentSpec, Batched, BatchStatistics, JitFunction, as
 from asyncjit.numpy import Array
 from asyncjit.numpy._dispatch import set_eager_sink as _set_eager_sink
 from asyncjit.numpy._eager import eager_sink as _eager_sink
+from asyncjit.prefetch import Prefetch, PrefetchStatistics, prefetch
 from asyncjit.replay import Replay, ReplayTimes
 
 __all__ = [
@@ -57,6 +58,8 @@ __all__ = [
     "JitFunction",
     "KernelError",
     "NothingCapturedError",
+    "Prefetch",
+    "PrefetchStatistics",
     "Replay",
     "ReplayCancelledError",
     "ReplayMismatchError",
@@ -67,6 +70,7 @@ __all__ = [
     "default_engine",
     "jit",
     "kernel",
+    "prefetch",
     "snapshot",
     "spec",
 ]

@@ -121,16 +121,16 @@ class Loader(Conductor):
                 expected=limit,
             )
 
-    def constant(self, host: np.ndarray, device: str | None = None) -> Storage:
+    def constant(self, host: np.ndarray, device: str | None = None, *, at_once: bool = False) -> Storage:
         """A C-contiguous copy of host data; counts as awaited.
 
         Up to 1 MiB the copy is made now, above by a worker in ticket order: ``host`` may be written again when the
-        storage's ``staging`` has ended. During a capture it is always made now.
+        storage's ``staging`` has ended. With ``at_once``, and during a capture, it is always made now.
         """
         if not host.dtype.isnative:
             host = host.astype(host.dtype.newbyteorder("="))
         storage = self.new_storage(device or self.default_device, host.shape, _name_of(host.dtype), host.nbytes)
-        if host.nbytes <= STAGED_FROM_BYTES or recording.active:
+        if at_once or host.nbytes <= STAGED_FROM_BYTES or recording.active:
             np.copyto(np.ndarray(host.shape, host.dtype, buffer=storage.memory), host)
         else:
             self._stage(host, storage)

@@ -11,7 +11,19 @@ import json
 import sys
 from typing import Any
 
-NAMES = ("overhead", "match", "await_one", "placement", "makespan", "concurrent", "lag", "memory", "lower", "weights")
+NAMES = (
+    "overhead",
+    "match",
+    "await_one",
+    "placement",
+    "makespan",
+    "concurrent",
+    "lag",
+    "memory",
+    "lower",
+    "weights",
+    "overlap",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:

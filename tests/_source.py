@@ -13,7 +13,7 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGE = "asyncjit"
-FOLDERS = ("asyncjit", "benchmarks", "docs", "tests")
+FOLDERS = ("asyncjit", "benchmarks", "docs", "examples", "tests")
 
 
 @dataclass(frozen=True, order=True)

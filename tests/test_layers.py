@@ -60,6 +60,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit.numpy",),
     ("asyncjit.capture",),
     ("asyncjit.jit",),
+    ("asyncjit.prefetch",),
     ("asyncjit",),
     ("asyncjit.testing",),
     ("asyncjit.demo",),
@@ -91,6 +92,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "asyncjit.numpy": frozenset({"numpy"}),
     "asyncjit.capture": frozenset({"numpy"}),
     "asyncjit.jit": frozenset({"numpy", "anyio"}),
+    "asyncjit.prefetch": frozenset({"numpy", "anyio"}),
     "asyncjit.demo": frozenset({"numpy", "rich", "sklearn", "threadpoolctl"}),
 }
 

@@ -17,7 +17,7 @@ import numpy as np
 import asyncjit as aj
 import asyncjit.numpy as anp
 from asyncjit.demo import model
-from asyncjit.demo.data import Batch, Digits, Loader
+from asyncjit.demo.data import Digits, Loader
 from asyncjit.demo.oracle import Answer, Step
 
 __all__ = ["Progress", "Record", "Settings", "work"]
@@ -127,29 +127,17 @@ async def work(settings: Settings, digits: Digits, show: Callable[[Progress], No
 
 
 async def _train(network: Network, loader: Loader, settings: Settings, record: Record, progress: Progress) -> None:
-    """Steps in order. While the engine runs one, a thread loads the batch of the next."""
-    loop = asyncio.get_running_loop()
-
-    def load(step: int) -> tuple[Batch, float, float]:
-        start = time.perf_counter()
-        return loader.load(step), start, time.perf_counter()
-
+    """Steps in order. While the engine runs one, the batches of the next are loaded."""
     began = time.perf_counter()
-    loading = loop.run_in_executor(None, load, 0)
-    try:
-        for step in range(progress.steps_total):
-            wanted = time.perf_counter()
-            batch, start, end = await loading
-            record.loading_s += end - start
-            record.exposed_s += max(0.0, end - max(start, wanted))
-            if step + 1 < progress.steps_total:
-                loading = loop.run_in_executor(None, load, step + 1)
+    async with aj.prefetch(range(progress.steps_total), loader.load, buffer=1) as batches:
+        async for batch in batches:
             replay = network.train_step(batch.images, batch.targets, settings.rate)
-            record.steps.append(Step(replay.ticket, batch.images, batch.targets, settings.rate))
+            images, targets = np.asarray(batch.images), np.asarray(batch.targets)
+            record.steps.append(Step(replay.ticket, images, targets, settings.rate))
             progress.loss = float(await replay)
             progress.steps += 1
-    finally:
-        loading.cancel()
+    loading = batches.statistics()
+    record.loading_s, record.exposed_s = loading.produce_s, loading.wait_s
     record.training_s = time.perf_counter() - began
 
 

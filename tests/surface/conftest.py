@@ -1,0 +1,16 @@
+"""Fixtures of the tests of what a user sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.surface.prefetching import RUNS, Run, prefetch_threads
+
+
+@pytest.fixture(params=list(RUNS))
+def run(request: pytest.FixtureRequest) -> Iterator[Run]:
+    """Runs an async function on a loop of each kind; no thread of a prefetch is left at the end."""
+    yield RUNS[request.param]
+    assert prefetch_threads() == []
