@@ -111,6 +111,12 @@ class Arrival(Flow):
             return
         self._take_ticket(run)
         self._enter_state(run, Submit, State.QUEUED)
+        if room and not blockers and source is None and run.device not in self._lost:
+            # Straight through: neither counted as queued nor put among those that wait for room.
+            ledger.record(run)
+            self._waits += len(run.predecessors)
+            self._start(run, commands)
+            return
         self._count_queued(run, 1)
         self._enter(run, source, commands)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import weakref
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from asyncjit.failures import kept, kernel_error
 from asyncjit.inbox import Inbox, Reading
 from asyncjit.instruments import Instruments
 from asyncjit.program import Group, Loaded, Program, bind_slots
-from asyncjit.replay import Canceller, Replay
+from asyncjit.replay import Replay
 from asyncjit.runs import (
     BeginCapture,
     BufferFreed,
@@ -40,7 +40,7 @@ from asyncjit.runs import (
     Submit,
 )
 from asyncjit.scheduler import Scheduler
-from asyncjit.storage import Owner, Storage
+from asyncjit.storage import Storage
 from asyncjit.streams import Fence
 
 __all__ = ["Conductor"]
@@ -66,34 +66,35 @@ class Conductor(Inbox):
     def _carry_out(self, commands: Sequence[Command]) -> None:
         """Under the lock."""
         for command in commands:
-            match command:
-                case Start(run):
-                    self._start(command)
-                case Resolve(run) if isinstance(run.context, Reading):
-                    run.context.settled.signal()
-                case Resolve(run):
-                    self._conclude(run.context)
-                case Release(run) if not isinstance(run.context, Reading):
-                    self._release(run.context)
-                case Skip(run) if not isinstance(run.context, Reading):
-                    self._devices[run.device].skip(run.context.submission)
-                case BeginCapture(run):
-                    self._begin_capture(run.context)
+            kind, run = type(command), command.run
+            context = run.context
+            if type(context) is Reading:
+                if kind is Start or kind is Resolve:
+                    context.settled.signal()
+            elif kind is Start:
+                self._start(context, command)  # type: ignore[arg-type]
+            elif kind is Release:
+                self._release(context)
+            elif kind is Resolve:
+                self._conclude(context)
+            elif kind is Skip:
+                self._devices[run.device].skip(context.submission)
+            elif kind is BeginCapture:
+                self._begin_capture(context)
 
     @abstractmethod
     def _begin_capture(self, replay: Replay[Any]) -> None:
         """Have the function recorded for this replay; the caller's."""
 
-    def _start(self, command: Start) -> None:
-        run = command.run
-        if isinstance(run.context, Reading):
-            run.context.settled.signal()
-            return
-        gates = {segment: [other.context.submission.fence for other in runs] for segment, runs in command.gates.items()}
-        replay: Replay[Any] = run.context
+    def _start(self, replay: Replay[Any], command: Start) -> None:
+        gates: Mapping[int, Sequence[Fence]] = {}
+        if command.gates:
+            gates = {
+                segment: [other.context.submission.fence for other in runs] for segment, runs in command.gates.items()
+            }
         loaded: Loaded = replay.loaded
         submission = replay.submission = self._submission(loaded, gates, replay)
-        submission.frame = loaded.take_frame(_group(run))
+        submission.frame = loaded.take_frame(replay._run.group)  # type: ignore[arg-type]
         if self.instruments.active:
             self._tell(self.instruments.replay_started, replay)
         in_background = submission.frame is None and not loaded.executable.frames_are_cheap
@@ -167,7 +168,7 @@ class Conductor(Inbox):
 
         See ``Scheduler.step_at_once``.
         """
-        replay: Replay[Any] = Replay(cast(Canceller, self))
+        replay: Replay[Any] = Replay(self)  # type: ignore[arg-type]
         replay.program, replay._assemble = program, assemble
         if program.writes:
             replay.written = [*(inputs[slot][0] for slot in program.written_inputs), *program.written_state]
@@ -181,7 +182,7 @@ class Conductor(Inbox):
         for shape, dtype, nbytes in program.output_specs:
             memory = device.allocate_array(shape, dtype)
             self._bytes += nbytes
-            outputs.append(Storage(cast(Owner, self), program.device, nbytes, memory))
+            outputs.append(Storage(self, program.device, nbytes, memory))  # type: ignore[arg-type]
             bindings.append((memory, 0))
         if loaded.state_epoch != self._state_epoch:
             self._bind_state(program, loaded)
@@ -271,7 +272,7 @@ class Conductor(Inbox):
             # The device will not do it any more, and others may be waiting. Maybe it still touches the frame.
             self._give_up(submission, None)
         elif submission.frame is not None:
-            replay.loaded.return_frame(submission.frame, _group(replay._run))
+            replay.loaded.return_frame(submission.frame, replay._run.group)
 
     def _conclude(self, replay: Replay[Any]) -> None:
         """The outcome is known: arrays that it writes are not pending on it any more.
@@ -341,10 +342,6 @@ class Conductor(Inbox):
             storage.memory = memory
             storage.exported = False
             self._state_epoch += 1
-
-
-def _group(run: Run) -> Group:
-    return cast(Group, run.group)
 
 
 def _mark_written(replay: Replay[Any]) -> None:

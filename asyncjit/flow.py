@@ -130,18 +130,19 @@ class Flow:
             while group.ready and group.has_room:
                 run = self._ledger.live.get(heappop(group.ready))
                 if run is not None:
+                    self._count_queued(run, -1)
                     self._start(run, commands)
 
     def _start(self, run: Run, commands: list[Command]) -> None:
         self._move(run, Admitted)
-        self._count_queued(run, -1)
         self._count_in_flight(run.group)
-        assert run.footprint is not None
-        fronts = run.footprint.fronts
         gates: dict[int, list[Run]] = {}
-        for other, segment in run.predecessors.items():
-            for front in fronts.get(segment, (segment,)):
-                gates.setdefault(front, []).append(other)
+        if run.predecessors:
+            assert run.footprint is not None
+            fronts = run.footprint.fronts
+            for other, segment in run.predecessors.items():
+                for front in fronts.get(segment, (segment,)):
+                    gates.setdefault(front, []).append(other)
         commands.append(Start(run, gates))
         for successor in run.successors:
             if not self._blocks(successor, run, successor.predecessors[run]):

@@ -8,7 +8,6 @@ given back.
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -89,9 +88,12 @@ class Inbox(ABC):
     def _wake_and_tell(self) -> None:
         ended = self._ended
         while ended:
-            # IndexError: another thread that gave the lock back has woken it.
-            with contextlib.suppress(IndexError):
-                ended.popleft().settled.signal()
+            try:
+                replay = ended.popleft()
+            except IndexError:
+                # Another thread that gave the lock back has woken it.
+                break
+            replay.settled.signal()
         if self._news:
             self._news.work_off()
 

@@ -6,7 +6,6 @@ Law: each port belongs to one loop and knows fences; which loop runs in a thread
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator
@@ -161,8 +160,11 @@ class AsyncioPort(_Budget):
 
 def _settle(future: asyncio.Future[None]) -> None:
     if not future.done():
-        with contextlib.suppress(RuntimeError):
+        try:  # noqa: SIM105  suppress() costs 0.5 us
             future.set_result(None)
+        except RuntimeError:
+            # Its loop has closed.
+            pass
 
 
 class TrioPort(_Budget):

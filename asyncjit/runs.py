@@ -187,6 +187,8 @@ class Command:
 
     __slots__ = ()
 
+    run: Run
+
 
 @dataclass(slots=True, eq=False)
 class BeginCapture(Command):

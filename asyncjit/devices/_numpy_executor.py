@@ -253,20 +253,24 @@ class NumpyExecutable:
         bound.release()
         return None if failure is None else (failure[0], calls[failure[1]])
 
-    def run_all(self, submission: Submission, clock: Clock) -> tuple[BaseException | None, int | None]:
-        """Run every segment in issue order on this thread: the narrow form of the plan. Raises nothing."""
+    def run_all(
+        self, submission: Submission, clock: Clock, state: State | None = None, alone: bool = True
+    ) -> tuple[BaseException | None, int | None]:
+        """Run every segment in issue order on this thread: the narrow form of the plan. Raises nothing.
+
+        ``state``: what to run with, by default what is bound now. ``alone``: see ``observe``.
+        """
         if submission.times is not None:
             start_times(submission)
         elif self._lone is not None:
-            return self._run_lone(*self._lone, submission.bindings, clock)
-        state = self.state
+            return self._run_lone(*self._lone, submission.bindings, clock, alone)
+        state = state or self.state
         start_s = clock.now_s()
         for index in self._segments_range:
             failure = self.run_segment(index, submission, state, clock)
             if failure is not None:
                 return failure
-        elapsed_s = clock.now_s() - start_s
-        self.observe(elapsed_s, alone=True)
+        self.observe(clock.now_s() - start_s, alone)
         return _FINE
 
     def _run_lone(
@@ -275,6 +279,7 @@ class NumpyExecutable:
         arguments: Sequence[BoundView],
         bindings: Sequence[tuple[Memory, int]],
         clock: Clock,
+        alone: bool,
     ) -> tuple[BaseException | None, int | None]:
         """A plan of one call on inputs and outputs alone, as eager operations are: no entries, no frame."""
         start_s = clock.now_s()
@@ -289,7 +294,7 @@ class NumpyExecutable:
         except BaseException as error:
             forget_frame(error)
             return error, 0
-        self.observe(clock.now_s() - start_s, alone=True)
+        self.observe(clock.now_s() - start_s, alone)
         return _FINE
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from asyncjit.clock import Clock, MonotonicClock
 from asyncjit.devices import _blas
-from asyncjit.devices._numpy_executor import NumpyExecutable, start_times
+from asyncjit.devices._numpy_executor import NumpyExecutable, State, start_times
 from asyncjit.devices._numpy_memory import Array, empty_array
 from asyncjit.devices._numpy_quiet import run_quietly
 from asyncjit.devices._segments import Countdown, SegmentOrder
@@ -49,8 +49,7 @@ class CpuExecutable(NumpyExecutable):
 
 
 class _Run:
-    """A submission under way. ``lock`` guards ``countdown`` and ``ready``; a plan of one segment without gates needs
-    neither and has no countdown."""
+    """A submission under way, segment by segment. ``lock`` guards ``countdown`` and ``ready``."""
 
     __slots__ = ("countdown", "executable", "failure", "lock", "ready", "state", "submission")
 
@@ -60,7 +59,7 @@ class _Run:
         self.executable = executable
         self.state = executable.state
         self.failure: tuple[BaseException, int | None] | None = None
-        self.countdown: Countdown | None = None
+        self.countdown = Countdown(executable.order)
         #: Heap of the segments that may start.
         self.ready: list[int] = []
         self.lock = threading.Lock()
@@ -101,7 +100,8 @@ class CpuDevice:
             hop_s=HOP_S,
         )
         self._clock: Clock = clock or MonotonicClock()
-        self._queue: queue.SimpleQueue[_Run | None] = queue.SimpleQueue()
+        #: Tickets: of a submission with the state it runs with, where it has one segment and no gates; else of a run.
+        self._queue: queue.SimpleQueue[tuple[Submission, State] | _Run | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         # Lists as counters: append, pop and len are atomic, with and without the GIL, and cost no lock.
@@ -157,17 +157,16 @@ class CpuDevice:
         except BaseException:
             self._give_back()
             raise
-        start_times(submission)
-        run = _Run(submission, submission.executable)
-        if len(run.executable.order.successors) > 1 or submission.gates:
-            self._start(run, submission)
+        executable: CpuExecutable = submission.executable
+        if submission.gates or len(executable.order.successors) > 1:
+            start_times(submission)
+            self._start(_Run(submission, executable), submission)
         else:
-            self._put(run)
+            self._put((submission, executable.state))
 
     def _start(self, run: _Run, submission: Submission) -> None:
         """Set the gates and queue what may start at once."""
-        gates, order = submission.gates, run.executable.order
-        countdown = run.countdown = Countdown(order)
+        gates, order, countdown = submission.gates, run.executable.order, run.countdown
         for segment, fences in gates.items():
             # One more than the fences: until all callbacks are in place, none of them may be the last.
             countdown.hold(segment, len(fences) + 1)
@@ -182,7 +181,6 @@ class CpuDevice:
 
     def _open(self, run: _Run, segment: int, count: int = 1) -> None:
         """``count`` gates of the segment have opened. Called by whoever signals a fence, on any thread."""
-        assert run.countdown is not None
         with run.lock:
             last = run.countdown.release(segment, count)
         if last:
@@ -193,10 +191,10 @@ class CpuDevice:
             heapq.heappush(run.ready, segment)
         self._put(run)
 
-    def _put(self, run: _Run) -> None:
-        """Queue a ticket for the run."""
-        self._queue.put(run)
-        self._match_workers()
+    def _put(self, ticket: tuple[Submission, State] | _Run) -> None:
+        self._queue.put(ticket)
+        if len(self._threads) < self.workers:
+            self._match_workers()
 
     def _match_workers(self) -> None:
         """Have a worker for whatever is queued, as far as there may be."""
@@ -230,24 +228,25 @@ class CpuDevice:
         np.seterr(all="ignore")
         self._reserve_blas()
         while True:
-            run = self._queue.get()
+            ticket = self._queue.get()
             self._idle.pop()
-            if run is None:
+            if ticket is None:
                 return
             # Somebody may have queued work between the two lines above and taken this worker for an idle one.
-            self._match_workers()
-            self._serve(run)
+            if len(self._threads) < self.workers:
+                self._match_workers()
+            if type(ticket) is tuple:
+                self._run_whole(*ticket)
+            else:
+                self._serve(ticket)  # type: ignore[arg-type]
             # Hold nothing while idle: it would keep the last replay's arrays alive.
-            run = None
+            ticket = None
             self._idle.append(None)
 
     def _serve(self, run: _Run) -> None:
         """Run segments of this run, lowest first, as long as one may start."""
         countdown, submission = run.countdown, run.submission
         if submission is None:
-            return
-        if countdown is None:
-            self._run_whole(run, submission)
             return
         while (segment := run.take()) is not None:
             self._run_segment(run, submission, segment)
@@ -257,19 +256,20 @@ class CpuDevice:
                     heapq.heappush(run.ready, successor)
                 finished = countdown.left == 0
             if finished:
-                self._complete(run, submission)
+                failure, run.submission, run.failure = run.failure, None, None
+                self._complete(submission, *(failure or (None, None)))
                 return
             # This worker takes one of them itself.
             for _ in released[1:]:
                 self._put(run)
 
-    def _run_whole(self, run: _Run, submission: Submission) -> None:
+    def _run_whole(self, submission: Submission, state: State) -> None:
         """The plan has one segment, or none, and nothing to wait for."""
-        start_s = self._clock.now_s()
-        ran = [self._run_segment(run, submission, segment) for segment in run.executable.order.roots]
-        if all(ran):
-            run.executable.observe(self._clock.now_s() - start_s, alone=False)
-        self._complete(run, submission)
+        if submission.skip:
+            self._complete(submission, None, None)
+            return
+        executable: CpuExecutable = submission.executable
+        self._complete(submission, *executable.run_all(submission, self._clock, state, False))
 
     def _run_segment(self, run: _Run, submission: Submission, segment: int) -> bool:
         """Run it, or pass over it; whether it ran to its end."""
@@ -280,9 +280,7 @@ class CpuDevice:
             run.failure = failure
         return failure is None
 
-    def _complete(self, run: _Run, submission: Submission) -> None:
-        error, call_index = run.failure or (None, None)
-        run.submission = run.failure = None
+    def _complete(self, submission: Submission, error: BaseException | None, call_index: int | None) -> None:
         try:
             submission.report(submission, error, call_index)
         except BaseException:
