@@ -94,7 +94,7 @@ class Arrival(Flow):
             self._submit_behind_captures(run, commands)
             return
         run.ticket = ticket = self._tickets + 1
-        source = None if ledger.is_untouched(run) else ledger.look(run)
+        source = None if ledger.is_blank or ledger.is_untouched(run) else ledger.look(run)
         room = not group.ready and (group.in_flight_max is None or group.running < group.in_flight_max)
         if stimulus.inline and room and source is None and not run.predecessors and run.device not in self._lost:
             self._tickets = ticket
@@ -103,7 +103,7 @@ class Arrival(Flow):
             self._enter_state(run, Admitted, State.RUNNING)
             commands.append(Start(run, {}, True))
             return
-        blockers = self._count_blockers(run)
+        blockers = self._count_blockers(run) if run.predecessors else 0
         if (blockers or not room) and self._is_queue_full(run):
             ledger.unlink(run)
             run.ticket = 0

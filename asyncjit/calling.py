@@ -81,7 +81,7 @@ class Caller(Reader):
                 port.charge_inline(replay.done_s - replay.started_s + HANDLING_S)  # type: ignore[operator]
         finally:
             lock.release()
-            if self._ended or self._inbox or self._news:
+            if self._ended or self._inbox or self._news.jobs:
                 self._after_release()
         if replay._run.error is not None:
             _let_out_interrupt(replay._run.error)

@@ -123,7 +123,8 @@ class Conductor(Inbox):
         try:
             if submission.frame is None:
                 submission.frame = self._new_frame(loaded)
-            self._bind_state(replay.program, loaded)
+            if loaded.state_epoch != self._state_epoch:
+                self._bind_state(replay.program, loaded)
             submission.bindings = bind_slots(replay.program, replay.inputs, replay.outputs)
             self._devices[run.device].submit(submission)
         except BaseException as error:
@@ -157,9 +158,9 @@ class Conductor(Inbox):
         return frame
 
     def _bind_state(self, program: Program, loaded: Loaded) -> None:
-        if loaded.state_epoch != self._state_epoch:
-            loaded.executable.bind_state([(slot, storage.memory, 0) for slot, storage in program.state.items()])
-            loaded.state_epoch = self._state_epoch
+        """For who has found ``loaded.state_epoch`` out of date."""
+        loaded.executable.bind_state([(slot, storage.memory, 0) for slot, storage in program.state.items()])
+        loaded.state_epoch = self._state_epoch
 
     def _run_at_once(
         self, program: Program, loaded: Loaded, inputs: Sequence[tuple[Storage, int]], group: Group, assemble: Any
@@ -258,7 +259,8 @@ class Conductor(Inbox):
         replay: Replay[Any] = submission.context
         run = replay._run
         if error is None:
-            self.feed(RunDone(run))
+            self._inbox.append(RunDone(run))
+            self.drain()
         elif isinstance(error, DeviceLostError):
             self.feed(DeviceLost(run.device, kept(error)))
         else:
@@ -281,13 +283,14 @@ class Conductor(Inbox):
         """
         run = replay._run
         replay.done_s = self.clock.now_s()
-        for storages in (replay.outputs, replay.written):
-            for storage in storages:
-                storage.leave(replay)
-        if run.state is State.DONE:
-            _mark_written(replay)
-        else:
+        for storage in replay.outputs:
+            storage.leave(replay)
+        for storage in replay.written:
+            storage.leave(replay)
+        if run.state is not State.DONE:
             self._note_failure(replay)
+        elif replay.written:
+            _mark_written(replay)
         if replay._staged:
             replay._staged = [writer for writer in replay._staged if not writer.done()]
         replay.inputs = ()

@@ -5,8 +5,6 @@ Law: nothing here waits. Standard library only.
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
 
 __all__ = ["FIRED", "Fence"]
@@ -23,7 +21,7 @@ class Fence:
 
     def __init__(self, done: bool = False) -> None:
         self._done = done
-        self._callbacks: list[Callable[[], None]] | None = None
+        self._callbacks: list[Callable[[], None]] = []
 
     @property
     def done(self) -> bool:
@@ -33,19 +31,13 @@ class Fence:
         """Have ``callback`` called when the fence fires; False (and never called) when it has already fired."""
         if self._done:
             return False
-        callbacks = self._callbacks
-        if callbacks is None:
-            with _fence_lock:
-                callbacks = self._callbacks
-                if callbacks is None:
-                    callbacks = self._callbacks = []
-        callbacks.append(callback)
+        self._callbacks.append(callback)
         return not self._done or not self.discard_callback(callback)
 
     def discard_callback(self, callback: Callable[[], None]) -> bool:
         """Take a callback back; False when it was called, is being called, or was never added. Takes no lock."""
         try:
-            (self._callbacks or []).remove(callback)
+            self._callbacks.remove(callback)
         except ValueError:
             return False
         return True
@@ -63,20 +55,6 @@ class Fence:
             except BaseException:
                 self.signal()
                 raise
-
-
-#: Guards the making of callback lists, which most fences never need.
-_fence_lock = threading.Lock()
-
-
-def _after_fork() -> None:
-    """In the child: another thread of the parent may have held the lock."""
-    global _fence_lock
-    _fence_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 #: Of whatever had ended before anybody could wait for it.

@@ -48,22 +48,20 @@ class Backlog:
     caller further up this thread's stack, is at it, that one also takes what is put in meanwhile.
     """
 
-    __slots__ = ("_busy", "_jobs", "put")
+    __slots__ = ("_busy", "jobs", "put")
 
     def __init__(self) -> None:
         self._busy = threading.Lock()
-        self._jobs: deque[Callable[[], object]] = deque()
-        self.put = self._jobs.append
-
-    def __bool__(self) -> bool:
-        return bool(self._jobs)
+        #: What is left to do. To look at: an empty one is told from its deque at no cost.
+        self.jobs: deque[Callable[[], object]] = deque()
+        self.put = self.jobs.append
 
     def work_off(self) -> None:
-        while self._jobs:
+        while self.jobs:
             if not self._busy.acquire(blocking=False):
                 return
             try:
-                while self._jobs:
-                    self._jobs.popleft()()
+                while self.jobs:
+                    self.jobs.popleft()()
             finally:
                 self._busy.release()

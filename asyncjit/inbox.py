@@ -94,7 +94,7 @@ class Inbox(ABC):
                 # Another thread that gave the lock back has woken it.
                 break
             replay.settled.signal()
-        if self._news:
+        if self._news.jobs:
             self._news.work_off()
 
     def _step(self, stimulus: Stimulus) -> list[Command]:
@@ -109,11 +109,14 @@ class Inbox(ABC):
         inbox = self._inbox
         while inbox:
             stimulus = inbox.popleft()
-            if isinstance(stimulus, DropReadSet):
+            if type(stimulus) is DropReadSet:
                 self._scheduler.drop_read_set(stimulus.read_set)
             else:
-                self._carry_out(self._scheduler.step(stimulus))
-        self._signal_when_idle()
+                commands = self._scheduler.step(stimulus)
+                if commands:
+                    self._carry_out(commands)
+        if self._idle is not None:
+            self._signal_when_idle()
 
     def _signal_when_idle(self) -> None:
         idle = self._idle

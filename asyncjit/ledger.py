@@ -51,6 +51,11 @@ class Ledger:
             self._latest = None
         return self._tracker
 
+    @property
+    def is_blank(self) -> bool:
+        """Nothing is known of any buffer."""
+        return not (self.live or self.stains.by_key)
+
     def is_untouched(self, run: Run) -> bool:
         """Nothing is known of any buffer of the run, so that it need not look: the usual case of a small replay."""
         tracker = self.tracker

@@ -6,6 +6,7 @@ Law: each port belongs to one loop and knows fences; which loop runs in a thread
 from __future__ import annotations
 
 import asyncio
+import functools
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator
@@ -140,10 +141,7 @@ class AsyncioPort(_Budget):
 
     def _wait_once(self, fence: Fence) -> Generator[Any, Any, None]:
         future = self.loop.create_future()
-
-        def wake() -> None:
-            self._post(future)
-
+        wake = functools.partial(self._post, future)
         if fence.add_callback(wake):
             try:
                 yield from future
@@ -201,9 +199,7 @@ class TrioPort(_Budget):
         lowlevel = self._trio.lowlevel
         # A one-element box: whoever empties it, drain or cancellation, is the one that reschedules.
         entry = [lowlevel.current_task()]
-
-        def wake() -> None:
-            self._post(entry)
+        wake = functools.partial(self._post, entry)
 
         def abort(raise_cancel: Any) -> Any:
             if fence.done or not on_cancel(False):

@@ -13,7 +13,7 @@ from asyncjit.driving import Driven
 from asyncjit.errors import AsyncJitError, WouldBlockError
 from asyncjit.runs import FINISHED, Run, State
 from asyncjit.storage import Storage, Writer
-from asyncjit.streams import FIRED, INLINE_TURN_S, current_port, in_event_loop, wait_blocking, wait_fence
+from asyncjit.streams import FIRED, INLINE_TURN_S, current_port, in_event_loop, port_to_wait_in, wait_blocking, wait_fence
 
 __all__ = ["Replay", "ReplayTimes", "afresh"]
 
@@ -151,9 +151,9 @@ class Replay(Driven[T_co]):
             if port is not None and port.inline_spent_s > INLINE_TURN_S:
                 yield from port.checkpoint()
         else:
-            waiting = wait_fence(self.settled, self._on_wait_cancelled)
+            port = port_to_wait_in()
             self._engine.note_wait(self._run)
-            yield from waiting
+            yield from port.wait(self.settled, self._on_wait_cancelled)
         return self._outcome()
 
     def _on_wait_cancelled(self, is_closing: bool) -> bool:

@@ -26,6 +26,7 @@ __all__ = [
     "current_port",
     "in_event_loop",
     "pace",
+    "port_to_wait_in",
     "wait_blocking",
     "wait_fence",
 ]
@@ -79,7 +80,12 @@ def in_event_loop() -> bool:
     return current_port() is not None
 
 
-def _port_to_wait_in() -> Port:
+def port_to_wait_in() -> Port:
+    """The port of the loop that runs in this thread.
+
+    Raises:
+        RuntimeError: none does.
+    """
     port = current_port()
     if port is None:
         raise RuntimeError("awaited outside an event loop; use f.run(…) or replay.wait() in a plain script")
@@ -88,7 +94,7 @@ def _port_to_wait_in() -> Port:
 
 def wait_fence(fence: Fence, on_cancel: OnCancel) -> Generator[Any, Any, None]:
     """Suspend until the fence fires; see ``Port.wait``. Driven by a task of a running loop, else RuntimeError."""
-    return _port_to_wait_in().wait(fence, on_cancel)
+    return port_to_wait_in().wait(fence, on_cancel)
 
 
 def pace() -> Generator[Any, Any, None]:

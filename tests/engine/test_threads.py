@@ -128,7 +128,7 @@ def test_a_backlog_is_worked_off_in_order_by_one_at_a_time_also_from_within() ->
     assert backlog
     backlog.work_off()
     assert done == [1, 2]
-    assert not backlog
+    assert not backlog.jobs
 
 
 class Function:
