@@ -50,6 +50,8 @@ class Arrival(Flow):
         #: By group and signature: the run that captures, then those that wait for it.
         self._captures: dict[Hashable, deque[Run]] = {}
         self._is_closed = False
+        #: Not every call is admitted: a limit of memory, a device lost, or closed.
+        self._is_restricted = memory_bytes_max is not None
         self._is_past_deadline = False
         self._inline = 0
 

@@ -78,6 +78,7 @@ class Caller(Reader):
             else:
                 replay = self._submit(program, loaded, inputs, group, assemble, inline)
             if port is not None and replay.settled is FIRED:
+                replay._port = port
                 port.charge_inline(replay.done_s - replay.started_s + HANDLING_S)  # type: ignore[operator]
         finally:
             lock.release()
@@ -112,12 +113,11 @@ class Caller(Reader):
     def _bind(self, replay: Replay[Any], program: Program, loaded: Loaded, inputs: Inputs, assemble: Assemble) -> None:
         """Bind a replay to a program: outputs, keys for the scheduler, memory for the device."""
         run = replay._run
-        if program.output_specs:
+        if program.allocators:
             name = program.device
-            allocate = self._devices[name].allocate_array
             outputs = []
-            for shape, dtype, nbytes in program.output_specs:
-                memory = allocate(shape, dtype)
+            for allocate, nbytes in program.allocators:
+                memory = allocate()
                 self._sizes.append(nbytes)
                 outputs.append(Storage(self, name, nbytes, memory))
             run.outputs = [storage.serial for storage in outputs]

@@ -180,8 +180,8 @@ class Conductor(Inbox):
         bindings = [(storage.memory, offset) for storage, offset in inputs]
         bindings += program.state_bindings
         outputs = replay.outputs = []
-        for shape, dtype, nbytes in program.output_specs:
-            memory = device.allocate_array(shape, dtype)
+        for allocate, nbytes in program.allocators:
+            memory = allocate()
             self._bytes += nbytes
             outputs.append(Storage(self, program.device, nbytes, memory))  # type: ignore[arg-type]
             bindings.append((memory, 0))

@@ -187,6 +187,8 @@ class Loader(Conductor):
                 "arrays to one"
             )
         program = Program(schedule, names.pop(), state, outputs)
+        allocator = self.device(program.device).array_allocator
+        program.allocators = [(allocator(shape, dtype), nbytes) for shape, dtype, nbytes in program.output_specs]
         regions = program.read_only_regions()
         if regions:
             with self._lock:

@@ -7,7 +7,7 @@ lowered form replaces it when it is ready, and replays under way keep the form t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from asyncjit.deps import ReadSet, Region
@@ -92,6 +92,7 @@ class Program:
 
     __slots__ = (
         "__weakref__",
+        "allocators",
         "device",
         "inputs_count",
         "loaded",
@@ -130,6 +131,8 @@ class Program:
             for index, slot in enumerate(schedule.slots)
             if slot.kind is SlotKind.OUTPUT
         ]
+        #: What makes the memory of each output, and its bytes; the engine's to set.
+        self.allocators: list[tuple[Callable[[], Memory], int]] = []
         self.new_bytes = sum(nbytes for _, _, nbytes in self.output_specs)
         written = written_slots(schedule)
         self.written_inputs = tuple(sorted(slot for slot in written if slot < self.inputs_count))

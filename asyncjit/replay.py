@@ -13,7 +13,16 @@ from asyncjit.driving import Driven
 from asyncjit.errors import AsyncJitError, WouldBlockError
 from asyncjit.runs import FINISHED, Run, State
 from asyncjit.storage import Storage, Writer
-from asyncjit.streams import FIRED, INLINE_TURN_S, current_port, in_event_loop, port_to_wait_in, wait_blocking, wait_fence
+from asyncjit.streams import (
+    FIRED,
+    INLINE_TURN_S,
+    Port,
+    in_event_loop,
+    pace,
+    port_to_wait_in,
+    wait_blocking,
+    wait_fence,
+)
 
 __all__ = ["Replay", "ReplayTimes", "afresh"]
 
@@ -64,6 +73,8 @@ class Replay(Driven[T_co]):
     _exposed = False
     _result: Any = None
     _staged: Sequence[Writer] = ()
+    #: Of the loop on which it ran inline.
+    _port: Port | None = None
     # Set and used by the engine while the work is under way.
     inputs: Sequence[tuple[Storage, int]] = ()
     outputs: Sequence[Storage] = ()
@@ -146,10 +157,10 @@ class Replay(Driven[T_co]):
             DeviceError, EngineClosedError: the world, or you.
         """
         if self.settled.done:
-            # ``pace()`` written out: a generator more for every await costs 0.2 us.
-            port = current_port()
+            # Work that ran inline was charged to that port; whoever awaits from elsewhere need not pause for it.
+            port = self._port
             if port is not None and port.inline_spent_s > INLINE_TURN_S:
-                yield from port.checkpoint()
+                yield from pace()
         else:
             port = port_to_wait_in()
             self._engine.note_wait(self._run)

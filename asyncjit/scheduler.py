@@ -124,15 +124,7 @@ class Scheduler(Arrival):
     def is_quiet(self) -> bool:
         """Nothing is under way, wrong or limited, so that an inline run would be admitted whatever it touches."""
         ledger = self._ledger
-        return not (
-            ledger.live
-            or self._captures
-            or self._arrivals
-            or ledger.stains.by_key
-            or self._lost
-            or self._is_closed
-            or self._memory_bytes_max is not None
-        )
+        return not (ledger.live or ledger.stains.by_key or self._captures or self._is_restricted)
 
     def step_at_once(self, run: Run) -> None:
         """Take note of an inline run that was made, and did well, while ``is_quiet``.
@@ -270,6 +262,7 @@ class Scheduler(Arrival):
             return
         error = refusals.device_lost(stimulus.device, stimulus.error)
         self._lost[stimulus.device] = error
+        self._is_restricted = True
         live = self._ledger.live.values()
         self._fail(
             [(run, DeviceLost, error) for run in live if run.device == stimulus.device and run.recorded], commands
@@ -279,10 +272,10 @@ class Scheduler(Arrival):
         self._ledger.forget(stimulus.key)
 
     def _on_close(self, stimulus: Close, commands: list[Command]) -> None:
-        self._is_closed = True
+        self._is_closed = self._is_restricted = True
 
     def _on_close_deadline(self, stimulus: CloseDeadline, commands: list[Command]) -> None:
-        self._is_closed = self._is_past_deadline = True
+        self._is_closed = self._is_restricted = self._is_past_deadline = True
         waiting = [run for run in self._ledger.live.values() if run.state in (State.QUEUED, State.AWAITING_CAPTURE)]
         for run in waiting:
             self._leave_captures(run)

@@ -5,6 +5,9 @@ Law: memory and views only; knows no kernels and no plans.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +16,7 @@ from asyncjit.devices.base import Memory
 from asyncjit.errors import DeviceOutOfMemoryError
 from asyncjit.ir import Operand
 
-__all__ = ["Array", "ViewSpec", "aligned_bytes", "empty_array"]
+__all__ = ["Array", "ViewSpec", "aligned_bytes", "array_allocator", "empty_array"]
 
 Array = np.ndarray[Any, Any]
 
@@ -46,6 +49,14 @@ def empty_array(shape: tuple[int, ...], dtype: np.dtype[Any], device: str) -> Ar
     if nbytes < ALIGNED_FROM_BYTES:
         return _allocated(shape, dtype, nbytes, device)
     return np.ndarray(shape, dtype, aligned_bytes(nbytes, device))
+
+
+def array_allocator(shape: tuple[int, ...], dtype: np.dtype[Any], device: str) -> Callable[[], Array]:
+    """``empty_array`` with its arguments; for a small array NumPy's own function, called without a detour."""
+    nbytes = dtype.itemsize * prod(shape)
+    if nbytes < ALIGNED_FROM_BYTES:
+        return partial(np.empty, shape, dtype)
+    return partial(empty_array, shape, dtype, device)
 
 
 def _allocated(shape: tuple[int, ...], dtype: np.dtype[Any], nbytes: int, device: str) -> Array:

@@ -149,6 +149,10 @@ class Device(Protocol):
         """Memory for a C-contiguous array; a device may use the hint to prepare the view that a kernel will want."""
         ...
 
+    def array_allocator(self, shape: tuple[int, ...], dtype: str) -> Callable[[], Memory]:
+        """``allocate_array`` with its arguments, as quick as may be: every replay calls one for each of its outputs."""
+        ...
+
     def instantiate(self, plan: Plan, executor: str | None = None) -> Executable:
         """Make a plan runnable: bind kernels, compile. May take long; called off the event loop, except for tiny plans.
 

@@ -18,13 +18,14 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 
 from asyncjit.clock import Clock, MonotonicClock
 from asyncjit.devices import _blas
 from asyncjit.devices._numpy_executor import NumpyExecutable, State, start_times
-from asyncjit.devices._numpy_memory import Array, empty_array
+from asyncjit.devices._numpy_memory import Array, array_allocator, empty_array
 from asyncjit.devices._numpy_quiet import run_quietly
 from asyncjit.devices._segments import Countdown, SegmentOrder
 from asyncjit.devices.base import Capabilities, Submission
@@ -120,6 +121,9 @@ class CpuDevice:
 
     def allocate_array(self, shape: tuple[int, ...], dtype: str) -> Array:
         return empty_array(shape, DTYPES.get(dtype) or np.dtype(dtype), self.name)
+
+    def array_allocator(self, shape: tuple[int, ...], dtype: str) -> Callable[[], Array]:
+        return array_allocator(shape, DTYPES.get(dtype) or np.dtype(dtype), self.name)
 
     def instantiate(self, plan: Plan, executor: str | None = None) -> CpuExecutable:
         if executor not in (None, "numpy"):

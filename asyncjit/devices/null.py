@@ -106,6 +106,9 @@ class NullDevice:
             ) from error
         return np.ndarray(shape, dtype, block, -block.ctypes.data % 64)
 
+    def array_allocator(self, shape: tuple[int, ...], dtype: str) -> Callable[[], Memory]:
+        return functools.partial(self.allocate_array, shape, dtype)
+
     def instantiate(self, plan: Plan, executor: str | None = None) -> NullExecutable:
         if executor is not None:
             raise DeviceUnavailableError(

@@ -129,6 +129,9 @@ class SimDevice:
             np.ndarray((array.nbytes,), np.uint8, array).fill(POISON)
         return array
 
+    def array_allocator(self, shape: tuple[int, ...], dtype: str) -> Callable[[], Array]:
+        return functools.partial(self.allocate_array, shape, dtype)
+
     def instantiate(self, plan: Plan, executor: str | None = None) -> SimExecutable:
         if executor not in (None, "numpy"):
             raise DeviceUnavailableError(

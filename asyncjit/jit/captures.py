@@ -20,6 +20,7 @@ from asyncjit.jit.guards import Guards
 from asyncjit.jit.hosts import CallHost
 from asyncjit.jit.options import Options
 from asyncjit.jit.pruning import Pruning
+from asyncjit.jit.structure import bare
 from asyncjit.numpy import Array
 from asyncjit.program import Group, Program
 from asyncjit.storage import Storage
@@ -93,6 +94,8 @@ def _assembler(recorded: Recorded) -> Callable[[list[Storage]], Any]:
     make = Array._of
     if len(results) == 1:
         ((position, offset, spec),) = results
+        if build is bare:
+            return lambda storages: make(storages[position], offset, spec)
         return lambda storages: build((make(storages[position], offset, spec),))
     return lambda storages: build([make(storages[position], offset, spec) for position, offset, spec in results])
 

@@ -13,7 +13,7 @@ from asyncjit.jit.tokens import contents, refilled
 from asyncjit.numpy import Array
 from asyncjit.replay import Replay
 
-__all__ = ["Structure", "take_apart"]
+__all__ = ["Structure", "bare", "take_apart"]
 
 #: Puts a structure together from the arrays in it.
 Structure = Callable[[Sequence[Array]], Any]
@@ -28,8 +28,15 @@ def take_apart(value: Any, function: str) -> tuple[list[tuple[str, Array]], Stru
         CaptureError: something else is in it; the message names the place.
     """
     leaves: dict[int, tuple[int, str, Array]] = {}
+    if isinstance(value, Array):
+        return [("", value)], bare
     build = _visit(value, "", leaves, function)
     return [(path, array) for _, path, array in leaves.values()], build
+
+
+def bare(arrays: Sequence[Array]) -> Array:
+    """What a function that returns one array returns."""
+    return arrays[0]
 
 
 def _visit(value: Any, path: str, leaves: dict[int, tuple[int, str, Array]], function: str) -> Structure:
