@@ -31,6 +31,7 @@ from asyncjit.runs import (
     Removed,
     Resolve,
     Run,
+    RunDone,
     Skip,
     Start,
     State,
@@ -51,7 +52,8 @@ class Flow:
         self._ledger = Ledger()
         self._groups_to_admit: list[GroupState] = []
         self._lost: dict[str, BaseException] = {}
-        self._story: deque[tuple[int, type[Stimulus], State]] = deque(maxlen=STORY_LENGTH)
+        #: A ticket alone stands for a run that was made at once: admitted and done.
+        self._story: deque[tuple[int, type[Stimulus], State] | int] = deque(maxlen=STORY_LENGTH)
         self._tickets = 0
         self._queued = 0
         #: Those of them that count towards the limit.
@@ -63,9 +65,15 @@ class Flow:
 
     def story(self, run: Run | None = None) -> list[tuple[int, str, State]]:
         """What happened, oldest first, as (ticket, stimulus, state after it); to one run, or to all."""
+        told: list[tuple[int, type[Stimulus], State]] = []
+        for entry in self._story:
+            if isinstance(entry, int):
+                told += [(entry, Admitted, State.RUNNING), (entry, RunDone, State.DONE)]
+            else:
+                told.append(entry)
         return [
             (ticket, stimulus.__name__, state)
-            for ticket, stimulus, state in self._story
+            for ticket, stimulus, state in told
             if run is None or ticket == run.ticket
         ]
 

@@ -26,7 +26,6 @@ from asyncjit.runs import (
     FINISHED,
     STARTED,
     TRANSITIONS,
-    Admitted,
     Arrive,
     BufferFreed,
     CancelRequested,
@@ -50,6 +49,8 @@ from asyncjit.runs import (
 )
 
 __all__ = ["TRANSITIONS", "Scheduler", "SchedulerStatistics"]
+
+_DONE = State.DONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class Scheduler(Arrival):
         super().__init__(
             replays_queued_max=replays_queued_max, memory_bytes_max=memory_bytes_max, devices_ahead=devices_ahead
         )
+        self._done_at_once = 0
         self._handlers: dict[type[Stimulus], Callable[[Any, list[Command]], None]] = {
             Arrive: self._on_arrive,
             Submit: self._on_submit,
@@ -133,15 +135,11 @@ class Scheduler(Arrival):
         it and nothing: the commonest pair of steps by far, at a tenth of the cost. The caller has let no other step
         come in between. A run that failed takes the two steps.
         """
-        self._tickets += 1
+        self._tickets = run.ticket = ticket = self._tickets + 1
         self._inline += 1
-        self._ended[State.DONE] += 1
-        if not self._in_flight_peak:
-            self._in_flight_peak = 1
-        run.ticket = self._tickets
-        run.state = State.DONE
-        self._story.append((run.ticket, Admitted, State.RUNNING))
-        self._story.append((run.ticket, RunDone, State.DONE))
+        self._done_at_once += 1
+        run.state = _DONE
+        self._story.append(ticket)
 
     def read_set(self, regions: Iterable[Region]) -> ReadSet[Run]:
         """One entry for all state that a plan only reads."""
@@ -156,8 +154,8 @@ class Scheduler(Arrival):
             tickets=self._tickets,
             queued=self._queued,
             in_flight=self._in_flight,
-            in_flight_peak=self._in_flight_peak,
-            done=self._ended[State.DONE],
+            in_flight_peak=max(self._in_flight_peak, min(self._done_at_once, 1)),
+            done=self._ended[State.DONE] + self._done_at_once,
             failed=self._ended[State.FAILED],
             dropped=self._ended[State.DROPPED],
             inline=self._inline,

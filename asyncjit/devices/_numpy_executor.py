@@ -3,9 +3,8 @@
 Law: knows translated plans and memory; knows no thread, no queue, and no clock but the one it is handed. Errors of
 kernels are returned, never raised.
 
-Views of intermediates are made once a frame, views of state once a ``bind_state``, views of inputs and outputs once a
-replay. A segment is a list of entries ``(function, arguments)``; a replay fills in the arguments that are an input or
-an output, runs ``for function, arguments in entries: function(*arguments)``, and takes them out again.
+A segment is a list of entries (see ``_numpy_frame``); it runs as ``for function, arguments in entries:
+function(*arguments)``.
 """
 
 from __future__ import annotations
@@ -14,19 +13,15 @@ import operator
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
 
 from asyncjit.clock import Clock
-from asyncjit.devices._numpy_code import BoundView, PlanCode, SegmentCode, translate
-from asyncjit.devices._numpy_memory import Array, ViewSpec, aligned_bytes
+from asyncjit.devices._numpy_code import BoundView, PlanCode, translate
+from asyncjit.devices._numpy_frame import Entry, NumpyFrame, State
+from asyncjit.devices._numpy_memory import aligned_bytes
 from asyncjit.devices.base import Memory, Submission
-from asyncjit.errors import InternalError
 from asyncjit.plan import Plan
 
-__all__ = ["Bound", "Entry", "NumpyExecutable", "NumpyFrame", "State", "run_entries", "start_times"]
-
-#: One call, ready to be made.
-Entry = tuple[Callable[..., object], Sequence[Array]]
+__all__ = ["NumpyExecutable", "run_entries", "start_times"]
 
 # An estimate falls at once and rises by at most this factor a replay: a pre-emption in the middle of one replay says
 # nothing about the next, while work that has really grown is believed after a few.
@@ -36,106 +31,8 @@ ESTIMATE_GROWTH = 1.25
 CHEAP_FRAME_BYTES = 1 << 20
 CHEAP_FRAME_VIEWS = 100
 
-POISON = 0xFF
-
 #: No error, in no call.
 _FINE = (None, None)
-
-
-class State(NamedTuple):
-    """What STATE slots are bound to at one time: the memory of each, a view of each operand, and slots still
-    unbound."""
-
-    memories: dict[int, tuple[Memory, int]]
-    views: tuple[Array, ...]
-    missing: tuple[int, ...]
-
-
-class Bound:
-    """A segment in one frame with one state: its entries, and the arguments in them that a replay fills in and takes
-    out again, as (arguments, place, index of the view).
-
-    Filled in place: 0.1 us an argument, where making the call's arguments anew takes 0.3 us.
-    """
-
-    __slots__ = ("_places", "entries", "state")
-
-    def __init__(self, state: State, entries: list[Entry], places: list[tuple[list[Any], int, int]]) -> None:
-        self.state = state
-        self.entries = entries
-        self._places = places
-
-    def fill(self, views: Sequence[Array]) -> None:
-        for arguments, place, index in self._places:
-            arguments[place] = views[index]
-
-    def release(self) -> None:
-        """Refer to the replay's inputs and outputs no more."""
-        for arguments, place, _ in self._places:
-            arguments[place] = None
-
-
-class NumpyFrame:
-    """The arena of one replay, faulted in, with the views of all intermediates."""
-
-    __slots__ = ("__weakref__", "_arena", "_bound", "_segments", "_views", "nbytes")
-
-    def __init__(self, segments: Sequence[SegmentCode], specs: Sequence[ViewSpec], arena: Array) -> None:
-        # Cold pages cost 1.6 us each, in the first replay if not here.
-        arena.fill(0)
-        self.nbytes = arena.nbytes
-        self._arena = arena
-        self._segments = segments
-        self._views = [spec.view(arena, 0) for spec in specs]
-        self._bound: list[Bound | None] = [None] * len(segments)
-
-    def poison(self) -> None:
-        """Overwrite the arena, so that whoever reads what no call wrote gets NaN, -1 or nonsense."""
-        self._arena.fill(POISON)
-
-    def forget_state(self) -> None:
-        """Drop the views of state that are kept for the next replay. One that runs right now has its own references."""
-        for index, segment in enumerate(self._segments):
-            if segment.stateful:
-                self._bound[index] = None
-
-    def bind(self, segment: int, bindings: Sequence[tuple[Memory, int]], state: State) -> Bound:
-        """A segment filled in for one replay; ``release`` it when it has run. One thread at a time for each segment.
-
-        Raises:
-            InternalError: a STATE slot was never bound.
-        """
-        code = self._segments[segment]
-        bound = self._bound[segment]
-        if bound is None or (bound.state is not state and code.stateful):
-            self._bound[segment] = bound = self._prepare(code, state)
-        if code.bound:
-            views = []
-            for slot, natural, dtype, shape, spec in code.bound:
-                memory, base = bindings[slot]
-                if not natural or base or memory.dtype is not dtype or memory.shape != shape:
-                    memory = spec.view(memory, base)
-                views.append(memory)
-            bound.fill(views)
-        return bound
-
-    def _prepare(self, code: SegmentCode, state: State) -> Bound:
-        if state.missing:
-            raise InternalError(
-                f"STATE slots {list(state.missing)} were never bound; call bind_state before the first submission",
-                story=(),
-            )
-        entries: list[Entry] = []
-        places: list[tuple[list[Any], int, int]] = []
-        for call in code.codes:
-            arguments: list[Any] = [None] * (len(call.from_arena) + len(call.from_state) + len(call.from_bindings))
-            for place, index in call.from_arena:
-                arguments[place] = self._views[index]
-            for place, index in call.from_state:
-                arguments[place] = state.views[index]
-            places += ((arguments, place, index) for place, index in call.from_bindings)
-            entries.append((call.function, arguments if call.from_bindings else tuple(arguments)))
-        return Bound(state, entries, places)
 
 
 def run_entries(entries: Sequence[Entry]) -> tuple[BaseException, int] | None:
@@ -230,11 +127,10 @@ class NumpyExecutable:
     def observe(self, elapsed_s: float, alone: bool) -> None:
         """Learn from one replay that ran on one thread in one go. ``alone``: on the calling thread; on a worker the
         time includes waits for the GIL, so that there it can only show that the plan is faster than thought."""
-        estimated_s = self._estimated_s
-        if elapsed_s < estimated_s or (alone and not self._measured):
+        if elapsed_s < self._estimated_s or (alone and not self._measured):
             self._estimated_s = elapsed_s
         elif alone:
-            self._estimated_s = min(elapsed_s, estimated_s * ESTIMATE_GROWTH)
+            self._estimated_s = min(elapsed_s, self._estimated_s * ESTIMATE_GROWTH)
         self._measured = self._measured or alone
 
     def run_segment(
@@ -256,14 +152,12 @@ class NumpyExecutable:
     def run_all(
         self, submission: Submission, clock: Clock, state: State | None = None, alone: bool = True
     ) -> tuple[BaseException | None, int | None]:
-        """Run every segment in issue order on this thread: the narrow form of the plan. Raises nothing.
-
-        ``state``: what to run with, by default what is bound now. ``alone``: see ``observe``.
-        """
+        """Run every segment in issue order on this thread, the narrow form of the plan, with ``state`` or what is bound
+        now. Raises nothing. ``alone``: see ``observe``."""
         if submission.times is not None:
             start_times(submission)
         elif self._lone is not None:
-            return self._run_lone(*self._lone, submission.bindings, clock, alone)
+            return self._run_lone(*self._lone, submission, clock, alone)
         state = state or self.state
         start_s = clock.now_s()
         for index in self._segments_range:
@@ -277,13 +171,12 @@ class NumpyExecutable:
         self,
         function: Callable[..., object],
         arguments: Sequence[BoundView],
-        bindings: Sequence[tuple[Memory, int]],
+        submission: Submission,
         clock: Clock,
         alone: bool,
     ) -> tuple[BaseException | None, int | None]:
         """A plan of one call on inputs and outputs alone, as eager operations are: no entries, no frame."""
-        start_s = clock.now_s()
-        views = []
+        bindings, start_s, views = submission.bindings, clock.now_s(), []
         try:
             for slot, natural, dtype, shape, spec in arguments:
                 memory, base = bindings[slot]

@@ -19,15 +19,17 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
 from asyncjit.clock import Clock, MonotonicClock
 from asyncjit.devices import _blas
-from asyncjit.devices._numpy_executor import NumpyExecutable, State, start_times
+from asyncjit.devices._cpu_run import CpuExecutable, CpuRun
+from asyncjit.devices._numpy_executor import start_times
+from asyncjit.devices._numpy_frame import State
 from asyncjit.devices._numpy_memory import Array, array_allocator, empty_array
 from asyncjit.devices._numpy_quiet import run_quietly
-from asyncjit.devices._segments import Countdown, SegmentOrder
 from asyncjit.devices.base import Capabilities, Submission
 from asyncjit.errors import DeviceLostError, DeviceUnavailableError, EngineClosedError
 from asyncjit.ops import DTYPES
@@ -43,32 +45,8 @@ INLINE_S_MAX = 50e-6
 HOP_S = 50e-6
 
 
-class CpuExecutable(NumpyExecutable):
-    def __init__(self, plan: Plan, device: str, inline_s_max: float) -> None:
-        super().__init__(plan, device, inline_s_max)
-        self.order = SegmentOrder(plan)
-
-
-class _Run:
-    """A submission under way, segment by segment. ``lock`` guards ``countdown`` and ``ready``."""
-
-    __slots__ = ("countdown", "executable", "failure", "lock", "ready", "state", "submission")
-
-    def __init__(self, submission: Submission, executable: CpuExecutable) -> None:
-        #: None when it is done: a void ticket keeps no arrays alive.
-        self.submission: Submission | None = submission
-        self.executable = executable
-        self.state = executable.state
-        self.failure: tuple[BaseException, int | None] | None = None
-        self.countdown = Countdown(executable.order)
-        #: Heap of the segments that may start.
-        self.ready: list[int] = []
-        self.lock = threading.Lock()
-
-    def take(self) -> int | None:
-        """The lowest segment that may start."""
-        with self.lock:
-            return heapq.heappop(self.ready) if self.ready else None
+#: One worker's work. A submission with the state it runs with, where there is one segment and no gate; else a run.
+Ticket: TypeAlias = tuple[Submission, State] | CpuRun
 
 
 class CpuDevice:
@@ -101,8 +79,7 @@ class CpuDevice:
             hop_s=HOP_S,
         )
         self._clock: Clock = clock or MonotonicClock()
-        #: Tickets: of a submission with the state it runs with, where it has one segment and no gates; else of a run.
-        self._queue: queue.SimpleQueue[tuple[Submission, State] | _Run | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         # Lists as counters: append, pop and len are atomic, with and without the GIL, and cost no lock.
@@ -164,11 +141,11 @@ class CpuDevice:
         executable: CpuExecutable = submission.executable
         if submission.gates or len(executable.order.successors) > 1:
             start_times(submission)
-            self._start(_Run(submission, executable), submission)
+            self._start(CpuRun(submission, executable), submission)
         else:
             self._put((submission, executable.state))
 
-    def _start(self, run: _Run, submission: Submission) -> None:
+    def _start(self, run: CpuRun, submission: Submission) -> None:
         """Set the gates and queue what may start at once."""
         gates, order, countdown = submission.gates, run.executable.order, run.countdown
         for segment, fences in gates.items():
@@ -183,19 +160,19 @@ class CpuDevice:
                 opened += not fence.add_callback(functools.partial(self._open, run, segment))
             self._open(run, segment, opened)
 
-    def _open(self, run: _Run, segment: int, count: int = 1) -> None:
+    def _open(self, run: CpuRun, segment: int, count: int = 1) -> None:
         """``count`` gates of the segment have opened. Called by whoever signals a fence, on any thread."""
         with run.lock:
             last = run.countdown.release(segment, count)
         if last:
             self._put_segment(run, segment)
 
-    def _put_segment(self, run: _Run, segment: int) -> None:
+    def _put_segment(self, run: CpuRun, segment: int) -> None:
         with run.lock:
             heapq.heappush(run.ready, segment)
         self._put(run)
 
-    def _put(self, ticket: tuple[Submission, State] | _Run) -> None:
+    def _put(self, ticket: Ticket) -> None:
         self._queue.put(ticket)
         if len(self._threads) < self.workers:
             self._match_workers()
@@ -239,15 +216,15 @@ class CpuDevice:
             # Somebody may have queued work between the two lines above and taken this worker for an idle one.
             if len(self._threads) < self.workers:
                 self._match_workers()
-            if type(ticket) is tuple:
-                self._run_whole(*ticket)
+            if isinstance(ticket, CpuRun):
+                self._serve(ticket)
             else:
-                self._serve(ticket)  # type: ignore[arg-type]
+                self._run_whole(*ticket)
             # Hold nothing while idle: it would keep the last replay's arrays alive.
             ticket = None
             self._idle.append(None)
 
-    def _serve(self, run: _Run) -> None:
+    def _serve(self, run: CpuRun) -> None:
         """Run segments of this run, lowest first, as long as one may start."""
         countdown, submission = run.countdown, run.submission
         if submission is None:
@@ -275,7 +252,7 @@ class CpuDevice:
         executable: CpuExecutable = submission.executable
         self._complete(submission, *executable.run_all(submission, self._clock, state, False))
 
-    def _run_segment(self, run: _Run, submission: Submission, segment: int) -> bool:
+    def _run_segment(self, run: CpuRun, submission: Submission, segment: int) -> bool:
         """Run it, or pass over it; whether it ran to its end."""
         if submission.skip or run.failure is not None:
             return False

@@ -18,7 +18,8 @@ import numpy as np
 
 from asyncjit.clock import VirtualClock
 from asyncjit.devices._faults import CallFault, Fault, Faults, LossFault, MemoryFault
-from asyncjit.devices._numpy_executor import POISON, Bound, NumpyExecutable, NumpyFrame, run_entries, start_times
+from asyncjit.devices._numpy_executor import NumpyExecutable, run_entries, start_times
+from asyncjit.devices._numpy_frame import POISON, Bound, NumpyFrame
 from asyncjit.devices._numpy_memory import Array, empty_array
 from asyncjit.devices._numpy_quiet import run_quietly
 from asyncjit.devices._segments import Countdown, SegmentOrder
@@ -251,8 +252,7 @@ class SimDevice:
         call = run.executable.plan.segments[segment].calls[position]
         error = self._faults.of_call(run.number, call)
         if error is None:
-            failure = run_quietly(run_entries, bound.entries[position : position + 1])
-            error = None if failure is None else failure[0]
+            error, _ = run_quietly(run_entries, bound.entries[position : position + 1]) or (None, 0)
         if error is not None:
             bound.release()
             self._note("call failed", run.number, segment, call)
@@ -280,9 +280,8 @@ class SimDevice:
     def _complete(self, run: _Run) -> None:
         del self._live[run.number]
         self._note("reported", run.number)
-        error, call = run.failure or (None, None)
         try:
-            run.submission.report(run.submission, error, call)
+            run.submission.report(run.submission, *(run.failure or (None, None)))
         except Exception:
             _logger.exception("the report of submission %d raised on device %r", run.number, self.name)
         finally:
