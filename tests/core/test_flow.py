@@ -267,6 +267,12 @@ def test_the_story_of_a_run_is_what_happened_to_it(driver: Driver) -> None:
     assert [ticket for ticket, _, _ in scheduler.story()] == [1, 1, 2, 1, 2]
 
 
+def test_a_run_made_at_once_has_the_story_of_one_that_was_admitted_and_done(driver: Driver) -> None:
+    run = Run(driver.group)
+    driver.scheduler.step_at_once(run)
+    assert driver.scheduler.story(run) == [(1, "Admitted", State.RUNNING), (1, "RunDone", State.DONE)]
+
+
 def test_the_verifier_notices_what_does_not_add_up(driver: Driver) -> None:
     group = GroupState("narrow", in_flight_max=1)
     driver.call(group=group)

@@ -279,3 +279,32 @@ def test_the_verifier_checks_links_in_both_directions(book: Book) -> None:
     writer.state, writer.ticket = State.RUNNING, 3
     with pytest.raises(InternalError, match="ticket order"):
         book.check()
+
+
+def test_what_was_recorded_last_is_entered_when_the_next_looks() -> None:
+    book = Book()
+    first = book.enter(1, writes=(A,))
+    assert book.ledger._tracker.entry_count == 0
+    second = book.run(2, reads=(A,))
+    assert not book.ledger.is_untouched(second)
+    book.ledger.look(second)
+    assert second.predecessors == {first: 0}
+
+
+def test_two_recorded_without_a_look_between_them_are_entered_in_order() -> None:
+    book = Book()
+    for ticket, writes in ((1, (A, B)), (2, (A,))):
+        book.ledger.record(book.run(ticket, writes=writes))
+    reader = book.run(3, reads=(A, B))
+    book.ledger.look(reader)
+    assert sorted(run.ticket for run in reader.predecessors) == [1, 2]
+    reader = book.run(4, reads=(A,))
+    book.ledger.look(reader)
+    assert [run.ticket for run in reader.predecessors] == [2]
+
+
+def test_what_ends_before_anybody_looks_leaves_no_entry() -> None:
+    book = Book()
+    book.ledger.release(book.enter(1, writes=(A,)))
+    assert book.ledger.tracker.entry_count == 0
+    assert book.ledger.is_blank
