@@ -103,8 +103,10 @@ def test_ranges_that_do_not_meet_wait_for_nobody(book: Book) -> None:
 
 def test_a_run_is_untouched_while_nobody_knows_its_buffers(book: Book) -> None:
     ledger = book.ledger
+    assert ledger.is_blank
     run = book.run(9, reads=(A,), weights=(B,))
     assert ledger.is_untouched(run)
+    assert not ledger.is_blank
     other = book.enter(1, writes=(A,))
     assert not ledger.is_untouched(run)
     ledger.release(other)
@@ -281,30 +283,14 @@ def test_the_verifier_checks_links_in_both_directions(book: Book) -> None:
         book.check()
 
 
-def test_what_was_recorded_last_is_entered_when_the_next_looks() -> None:
-    book = Book()
-    first = book.enter(1, writes=(A,))
-    assert book.ledger._tracker.entry_count == 0
-    second = book.run(2, reads=(A,))
-    assert not book.ledger.is_untouched(second)
-    book.ledger.look(second)
-    assert second.predecessors == {first: 0}
-
-
-def test_two_recorded_without_a_look_between_them_are_entered_in_order() -> None:
+def test_what_is_recorded_is_entered_when_the_next_looks_and_in_order() -> None:
     book = Book()
     for ticket, writes in ((1, (A, B)), (2, (A,))):
         book.ledger.record(book.run(ticket, writes=writes))
     reader = book.run(3, reads=(A, B))
+    assert not book.ledger.is_untouched(reader)
     book.ledger.look(reader)
     assert sorted(run.ticket for run in reader.predecessors) == [1, 2]
     reader = book.run(4, reads=(A,))
     book.ledger.look(reader)
     assert [run.ticket for run in reader.predecessors] == [2]
-
-
-def test_what_ends_before_anybody_looks_leaves_no_entry() -> None:
-    book = Book()
-    book.ledger.release(book.enter(1, writes=(A,)))
-    assert book.ledger.tracker.entry_count == 0
-    assert book.ledger.is_blank

@@ -145,7 +145,7 @@ class Gathering:
 
     @property
     def is_idle(self) -> bool:
-        return not (self._waiting or self._in_flight or self._backlog)
+        return not (self._waiting or self._in_flight or self._backlog.jobs)
 
     # The steps.
 
