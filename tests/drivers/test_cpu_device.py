@@ -14,15 +14,15 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from asyncjit.devices import _blas, open_device
-from asyncjit.devices.base import Executable, Submission
+from asyncjit.devices.base import Submission
 from asyncjit.devices.cpu import CpuDevice
 from asyncjit.devices.null import NullDevice
 from asyncjit.errors import DeviceError, DeviceLostError, DeviceUnavailableError
 from asyncjit.ir import Access, Call, Kernel, Schedule
 from asyncjit.streams import Fence
 from tests.conformance.plans import PlanBuilder, whole
+from tests.drivers.cpu_work import PATIENCE_S, one_call, run, submit, two_arms
 
-PATIENCE_S = 20.0
 Array = np.ndarray[Any, Any]
 
 
@@ -31,42 +31,6 @@ def device() -> Any:
     opened = CpuDevice(workers=2)
     yield opened
     assert opened.close(PATIENCE_S)
-
-
-def submit(device: CpuDevice, executable: Executable, gates: Any = None) -> tuple[threading.Event, list[Any]]:
-    done, reports = threading.Event(), list[Any]()
-    submission = Submission(
-        executable,
-        executable.create_frame(),
-        [],
-        gates or {},
-        lambda submission, error, call_index: reports.append(error),
-        Fence(),
-    )
-    submission.fence.add_callback(done.set)
-    device.submit(submission)
-    return done, reports
-
-
-def run(device: CpuDevice, executable: Executable) -> None:
-    done, reports = submit(device, executable)
-    assert done.wait(PATIENCE_S)
-    assert reports == [None]
-
-
-def two_arms(device: CpuDevice, kernel: Any) -> Executable:
-    """The same kernel on two streams at once."""
-    builder = PlanBuilder(device.name)
-    for stream in range(2):
-        builder.segment(stream)
-        builder.call(kernel, builder.intermediate())
-    return device.instantiate(builder.plan())
-
-
-def one_call(device: CpuDevice, kernel: Any) -> Executable:
-    builder = PlanBuilder(device.name)
-    builder.call(kernel, builder.intermediate())
-    return device.instantiate(builder.plan())
 
 
 class TestWorkers:
@@ -195,55 +159,6 @@ class TestBlas:
         run(device, one_call(device, lambda out: None))
         assert "no libraries to be seen" in caplog.text
         assert device.close(PATIENCE_S)
-
-
-class TestHandedOverWhole:
-    """Plans of one segment with nothing to wait for, queued behind a worker that is busy."""
-
-    @pytest.fixture
-    def busy(self) -> Any:
-        device, go, started = CpuDevice(workers=1), threading.Event(), threading.Event()
-
-        def block(out: Array) -> None:
-            started.set()
-            assert go.wait(PATIENCE_S)
-
-        submit(device, one_call(device, block))
-        assert started.wait(PATIENCE_S)
-        yield device, go
-        go.set()
-        assert device.close(PATIENCE_S)
-
-    def submission(self, executable: Executable) -> Submission:
-        return Submission(executable, executable.create_frame(), [(None, 0)], {}, lambda *outcome: None, Fence())
-
-    def test_what_is_skipped_while_it_is_queued_does_not_run(self, busy: Any) -> None:
-        device, go = busy
-        ran = list[Array]()
-        submission = self.submission(one_call(device, ran.append))
-        device.submit(submission)
-        device.skip(submission)
-        done = threading.Event()
-        submission.fence.add_callback(done.set)
-        go.set()
-        assert done.wait(PATIENCE_S)
-        assert ran == []
-
-    def test_state_bound_anew_while_it_is_queued_is_not_for_it(self, busy: Any) -> None:
-        device, go = busy
-        builder = PlanBuilder(device.name)
-        builder.call(lambda out: np.add(out, 1, out), builder.state())
-        executable = device.instantiate(builder.plan())
-        old, new = np.zeros(4, np.float32), np.zeros(4, np.float32)
-        executable.bind_state([(0, old, 0)])
-        submission = self.submission(executable)
-        device.submit(submission)
-        executable.bind_state([(0, new, 0)])
-        done = threading.Event()
-        submission.fence.add_callback(done.set)
-        go.set()
-        assert done.wait(PATIENCE_S)
-        assert (old[0], new[0]) == (1, 0)
 
 
 def test_workers_measure_plans_of_one_segment(device: CpuDevice) -> None:
