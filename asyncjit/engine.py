@@ -6,13 +6,14 @@ Law: it makes storage, loads programs, takes calls and closes; how commands are 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import contextvars
 import logging
 import os
 import threading
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -68,7 +69,8 @@ class Engine(Caller):
 
     ``devices``: names ("cpu", "cpu:1") or ``Device`` objects; the first is the default. ``replays_queued_max`` and
     ``memory_bytes_max`` bound what is taken: a call beyond them raises EngineBusyError. As an async context manager it
-    is the engine of the task inside the block, and is drained and closed at its end.
+    is the engine of the task inside the block, and is drained and closed at its end. Tasks that are not started in the
+    block say ``with engine.use():``.
 
     Thread: every method may be called from any thread.
     """
@@ -123,6 +125,19 @@ class Engine(Caller):
         with self._lock:
             self._process_inbox()
             return self._scheduler.story(None if replay is None else replay._run)
+
+    @contextlib.contextmanager
+    def use(self) -> Generator[Engine, None, None]:
+        """Inside the ``with`` block this is the current engine, as in ``async with``; it stays open afterwards.
+
+        For tasks and threads that did not inherit it from where it was opened: the requests of a server whose lifespan
+        opened it, most of all.
+        """
+        _current.set((self, _current.get()))
+        try:
+            yield self
+        finally:
+            self._leave()
 
     # Closing.
 
@@ -192,11 +207,14 @@ class Engine(Caller):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._leave()
+        await self.aclose()
+
+    def _leave(self) -> None:
         current = _current.get()
         # Left in another context than entered, as fixtures do, there is nothing to set back.
         if current is not None and current[0] is self:
             _current.set(current[1])
-        await self.aclose()
 
 
 class _Until:

@@ -23,6 +23,9 @@ NAMES = (
     "lower",
     "weights",
     "overlap",
+    "server",
+    "cancel_storm",
+    "memory_endless",
 )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from typing import Any
 
 import pytest
 
 from asyncjit import plan
 from asyncjit.placement import place
-from benchmarks import _graphs, memory
+from benchmarks import _graphs, cancel_storm, memory, memory_endless, server
 from benchmarks.__main__ import NAMES, main, table
 
 
@@ -71,3 +72,30 @@ def test_order_that_the_bytes_of_an_arena_add_is_counted(monkeypatch: pytest.Mon
     assert row["edges_added"] > 0
     assert isinstance(row["parallelism_lost"], float)
     assert row["parallelism_lost"] > 0
+
+
+def test_the_storm_says_what_it_found() -> None:
+    figures = cancel_storm.run(replays=300)
+    assert int(str(figures["cancelled"])) > 0
+    assert {name: figures[name] for name in ("leaked_bytes", "leaked_threads", "wrong")} == {
+        "leaked_bytes": 0,
+        "leaked_threads": 0,
+        "wrong": 0,
+    }
+
+
+def test_the_endless_run_counts_its_replays_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_endless, "SAMPLES", 4)
+    figures = memory_endless.run(replays=2_000)
+    assert set(figures) == {"replays", "resident_mib_warm", "resident_mib_max", "growth"}
+    assert int(str(figures["replays"])) >= 2_000
+
+
+def test_the_server_is_asked_in_every_way_and_answers_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"CLIENTS": 4, "ROUNDS": 1, "SECONDS": 0.1, "WARM_UP_S": 0.0, "MODELS": ("digits",)}.items():
+        monkeypatch.setattr(server, name, value)
+    figures = server.run()
+    rows: Any = figures["rows"]
+    assert [row["case"] for row in rows] == list(server.CASES)
+    assert all(row["requests_per_s"] > 0 and row["wrong"] == 0 for row in rows)
+    assert "digits_batched_over_engine" in figures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 from collections.abc import Callable
 from typing import Any
@@ -96,6 +97,27 @@ async def test_the_engine_of_a_task_is_the_one_opened_last_around_it() -> None:
 
             assert await asyncio.create_task(enter()) is shared
     assert current_engine() is default_engine()
+
+
+async def test_a_task_that_did_not_inherit_an_engine_can_use_it_and_leaves_it_open() -> None:
+    seen: list[Engine] = []
+
+    async def request() -> None:
+        with engine.use() as used:
+            seen.extend([used, current_engine()])
+        seen.append(current_engine())
+
+    fresh = contextvars.Context()
+    async with Engine() as engine:
+        await asyncio.get_running_loop().create_task(request(), context=fresh)
+        assert seen == [engine, engine, default_engine()]
+        other = Engine()
+        with pytest.raises(ZeroDivisionError), other.use():
+            raise ZeroDivisionError
+        assert current_engine() is engine
+        with other.use():
+            assert current_engine() is other
+        await other.aclose()
 
 
 def test_an_engine_needs_devices_of_different_names() -> None:

@@ -37,21 +37,8 @@ def held(x: Any) -> Any:
     return out
 
 
-class _Use:
-    """An engine for this context, left open."""
-
-    def __init__(self, engine: aj.Engine) -> None:
-        self.engine = engine
-
-    async def __aenter__(self) -> None:
-        await self.engine.__aenter__()
-
-    async def __aexit__(self, *error: object) -> None:
-        return None
-
-
 async def call(one: Any, engine: aj.Engine, results: list[Any], started: threading.Event) -> None:
-    async with _Use(engine):
+    with engine.use():
         task = asyncio.ensure_future(one(rows(1)))
         await asyncio.sleep(0)
         started.set()
@@ -92,7 +79,7 @@ def test_a_loop_that_dies_without_a_word_takes_no_other_along() -> None:
 
 def test_loops_in_threads_share_batches_and_each_call_gets_its_own_rows() -> None:
     async def main(engine: aj.Engine, thread: int) -> None:
-        async with _Use(engine):
+        with engine.use():
             for turn in range(20):
                 numbers = [float(1000 * thread + 10 * turn + call) for call in range(8)]
                 results = await asyncio.gather(*(one(rows(number)) for number in numbers))

@@ -50,6 +50,8 @@ class Function(Protocol):
 
     def reset(self) -> None: ...
 
+    def free_intermediates(self) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class BatchStatistics:
