@@ -73,7 +73,8 @@ class ProcessApply:
         try:
             return self._on_device(content)
         except BaseException as error:
-            # What hangs on it must not keep views of the block, which could not be closed then.
+            # Arrays over the block must not be reachable from it: NumPy does not keep the mapping alive, so whoever
+            # shows the variables of a traceback would read memory that is gone.
             traceback.clear_frames(error.__traceback__)
             raise
 

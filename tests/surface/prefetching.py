@@ -21,18 +21,28 @@ PATIENCE_S = 20.0
 Run = Callable[[Callable[[], Awaitable[Any]]], Any]
 
 
+async def bounded(main: Callable[[], Awaitable[Any]]) -> Any:
+    """A test that would wait for ever fails."""
+    with anyio.fail_after(PATIENCE_S):
+        return await main()
+
+
 def run_asyncio(main: Callable[[], Any]) -> Any:
-    return asyncio.run(main())
+    return asyncio.run(bounded(main))
 
 
 def run_uvloop(main: Callable[[], Any]) -> Any:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main())
+        return runner.run(bounded(main))
 
 
-RUNS: dict[str, Run] = {"asyncio": run_asyncio, "trio": trio.run}
+def run_trio(main: Callable[[], Any]) -> Any:
+    return trio.run(bounded, main)
+
+
+RUNS: dict[str, Run] = {"asyncio": run_asyncio, "trio": run_trio}
 if importlib.util.find_spec("uvloop") is not None:
     RUNS["uvloop"] = run_uvloop
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -87,6 +88,35 @@ def test_no_more_batches_are_alive_than_are_read_ahead_and_one_that_is_used(run:
                 del batch
 
     run(main)
+
+
+class Thing:
+    """Something whose end shows."""
+
+
+async def pass_on(thing: Thing) -> Thing:
+    return thing
+
+
+@pytest.mark.parametrize("transform", [None, lambda thing: thing, pass_on])
+def test_producers_that_wait_keep_no_item(run: Run, transform: Any) -> None:
+    go = threading.Event()
+
+    def source() -> Iterator[Thing]:
+        yield Thing()
+        wait(go)
+
+    async def main() -> None:
+        async with aj.prefetch(source(), transform) as batches:
+            alive = weakref.ref(await anext(batches))
+            while alive() is not None:
+                await anyio.lowlevel.checkpoint()
+            go.set()
+
+    try:
+        run(main)
+    finally:
+        go.set()
 
 
 @pytest.mark.parametrize("ordered", [True, False])

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import anyio
@@ -132,13 +133,15 @@ async def test_a_process_that_hangs_is_killed_with_a_warning() -> None:
         await leave(listener)
 
 
-async def test_an_array_that_the_engine_has_no_room_for_leaves_no_shared_memory() -> None:
+async def test_an_array_that_the_engine_has_no_room_for_leaves_no_shared_memory_and_nothing_that_looks_at_it() -> None:
     async with (
         aj.Engine(memory_bytes_max=1000),
         aj.prefetch([100], decode, executor="process") as batches,
     ):
-        with pytest.raises(aj.EngineBusyError):
+        with pytest.raises(aj.EngineBusyError) as caught:
             await anext(batches)
+    locals_ = [value for frame, _ in walk_tb(caught.tb) for value in frame.f_locals.values()]
+    assert not any(isinstance(value, np.ndarray) for value in locals_)
 
 
 def test_a_transform_that_does_not_pickle_is_refused_before_anything_starts() -> None:
