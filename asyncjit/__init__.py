@@ -32,6 +32,7 @@ from asyncjit.jit import ArgumentSpec, Batched, BatchStatistics, JitFunction, as
 from asyncjit.numpy import Array
 from asyncjit.numpy._dispatch import set_eager_sink as _set_eager_sink
 from asyncjit.numpy._eager import eager_sink as _eager_sink
+from asyncjit.pipeline import PipelineStatistics, StageStatistics, pipeline
 from asyncjit.prefetch import Prefetch, PrefetchStatistics, prefetch
 from asyncjit.replay import Replay, ReplayTimes
 
@@ -58,18 +59,21 @@ __all__ = [
     "JitFunction",
     "KernelError",
     "NothingCapturedError",
+    "PipelineStatistics",
     "Prefetch",
     "PrefetchStatistics",
     "Replay",
     "ReplayCancelledError",
     "ReplayMismatchError",
     "ReplayTimes",
+    "StageStatistics",
     "WouldBlockError",
     "assign",
     "current_engine",
     "default_engine",
     "jit",
     "kernel",
+    "pipeline",
     "prefetch",
     "snapshot",
     "spec",

@@ -97,13 +97,18 @@ class Caller(Reader):
         self._bind(replay, program, loaded, inputs, assemble)
         for storage in replay.written:
             self._before_write(storage)
-        commands = self._scheduler.step(Submit(run, inline, self._measured_bytes(), program.new_bytes))
+        new_bytes = program.new_bytes
+        commands = self._scheduler.step(Submit(run, inline, self._measured_bytes() - new_bytes, new_bytes))
         first = commands[0] if commands else None
         if type(first) is Start and first.inline:
             self._run_inline(replay, run, loaded)
         elif type(first) is Reject:
             run.context = None
-            raise first.error
+            try:
+                raise first.error
+            finally:
+                # The error remembers this frame. In a circle the outputs would count until the collector runs.
+                del first, commands
         else:
             replay.settled = Fence()
             self._mark_pending(replay)
@@ -210,7 +215,8 @@ class Caller(Reader):
         with self._lock:
             self._process_inbox()
             self._mark_pending(replay)
-            captured = Captured(run, self._measured_bytes(), program.new_bytes)
+            new_bytes = program.new_bytes
+            captured = Captured(run, self._measured_bytes() - new_bytes, new_bytes)
             self._carry_out(self._scheduler.step(captured))
         return None
 

@@ -46,6 +46,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit.background",),
     ("asyncjit.guard",),
     ("asyncjit.storage",),
+    ("asyncjit.sources",),
     ("asyncjit.driving",),
     ("asyncjit.replay",),
     ("asyncjit.devices",),
@@ -60,6 +61,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit.numpy",),
     ("asyncjit.capture",),
     ("asyncjit.jit",),
+    ("asyncjit.pipeline",),
     ("asyncjit.prefetch",),
     ("asyncjit",),
     ("asyncjit.testing",),
@@ -92,6 +94,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "asyncjit.numpy": frozenset({"numpy"}),
     "asyncjit.capture": frozenset({"numpy"}),
     "asyncjit.jit": frozenset({"numpy", "anyio"}),
+    "asyncjit.pipeline": frozenset({"anyio"}),
     "asyncjit.prefetch": frozenset({"numpy", "anyio"}),
     "asyncjit.demo": frozenset({"numpy", "rich", "sklearn", "threadpoolctl"}),
 }

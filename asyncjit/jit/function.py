@@ -9,7 +9,7 @@ import functools
 import inspect
 import types
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable
 from dataclasses import replace
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
@@ -21,6 +21,7 @@ from asyncjit.jit.body import Body, Ready, inlining
 from asyncjit.jit.captures import Entry
 from asyncjit.jit.explain import explain_table
 from asyncjit.jit.hosts import PrepareHost
+from asyncjit.jit.mapped import Mapped, refuse_to_map
 from asyncjit.jit.matching import Matching
 from asyncjit.jit.options import Options, Statistics
 from asyncjit.jit.signature import Parameters
@@ -88,6 +89,22 @@ class JitFunction(Matching, Generic[P, R]):
                 function=self._name,
             )
         return self(*args, **kwargs).wait()
+
+    def map(self, source: Iterable[Any] | AsyncIterable[Any], in_flight: int = 2, *, star: bool = False) -> Mapped[R]:
+        """An async iterator over the results for the items of ``source``, in their order; starts no task.
+
+        Calls the function for up to ``in_flight`` items ahead, and waits for the oldest. An item is the one argument;
+        with ``star`` it is unpacked into positional ones. When to wait, errors and the end: see ``Mapped``.
+
+        Raises:
+            TypeError: ``source`` cannot be iterated over.
+            ValueError: ``in_flight`` is less than 1.
+            CaptureError: inside the recording of a function, where nothing runs.
+        """
+        if (body := inlining.get()) is not None and body.active:
+            refuse_to_map(self._name)
+        call: Callable[..., Replay[R]] = self
+        return Mapped((lambda item: call(*item)) if star else call, source, in_flight, self._name)
 
     async def prepare(self, *args: Any, **kwargs: Any) -> None:
         """Record the function for such arguments, lower and compile it, before the first request needs it.

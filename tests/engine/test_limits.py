@@ -79,6 +79,27 @@ def test_a_call_beyond_the_memory_limit_is_refused_and_its_bytes_are_given_back(
     world.pure().wait()
 
 
+def test_outputs_count_once_and_those_of_a_refused_call_are_free_with_its_error(
+    make_world: Callable[..., World],
+) -> None:
+    world = make_world(memory_bytes_max=96)
+    source = world.array(1.0)
+    program = world.program(lambda *arrays: None, [READ], outputs=1)
+    kept = [world.call(program, source) for _ in range(2)]
+    for replay in kept:
+        replay.wait()
+    gc.disable()
+    try:
+        with pytest.raises(EngineBusyError, match="needs 32 bytes more, but 96 of memory_bytes_max=96"):
+            world.call(program, source)
+        assert world.engine.statistics().memory_bytes == 96
+        kept.pop()
+        del replay
+        world.call(program, source).wait()
+    finally:
+        gc.enable()
+
+
 def test_an_output_that_finds_no_memory_leaves_the_books_in_order(make_world: Callable[..., World]) -> None:
     world = make_world(SimDevice(faults=[MemoryFault(2)]))
     source = world.array(1.0)
