@@ -99,6 +99,8 @@ class Pipe:
                     await self._go(item, leg)
                     if item.is_last:
                         break
+                    # It is the consumer's to hold.
+                    del item
         finally:
             leg.line.close()
 
@@ -130,6 +132,7 @@ class Pipe:
                         if item.error is None:
                             await self._work(item, leg.work, self._scopes[index])
                     await self._go(item, leg)
+                    del item
         finally:
             leg.line.close()
 

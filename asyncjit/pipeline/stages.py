@@ -21,6 +21,7 @@ from typing import Any
 from asyncjit.clock import Clock
 from asyncjit.jit import JitFunction
 from asyncjit.replay import Replay
+from asyncjit.sources import as_failure
 from asyncjit.streams import Fence, wait_fence
 
 __all__ = ["AsyncStage", "Ended", "Fired", "JittedStage", "PlainStage", "Stage", "Worked", "make_stage", "name_of"]
@@ -142,6 +143,8 @@ class _Job:
             self.result = call()
         except BaseException as error:
             self.error = error
+        # From here on this thread holds nothing of the item, however late it goes on.
+        del call
         self.done.signal()
 
 
@@ -155,23 +158,23 @@ class PlainStage(Worked):
         super().__init__(index, function)
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._ended = Fence()
-        self._has_thread = False
+        self._thread: threading.Thread | None = None
 
     async def _work(self, value: Any) -> Any:
-        if not self._has_thread:
+        if self._thread is None:
             # A daemon: one that never ends must not keep the process from ending.
             name = f"asyncjit-pipeline-{self.index}-{self.name}"
-            threading.Thread(target=self._serve, name=name, daemon=True).start()
-            self._has_thread = True
+            self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+            self._thread.start()
         job = _Job(functools.partial(self.function, value))
         self._jobs.put(job)
         await Fired(job.done)
         if job.error is not None:
             try:
-                raise job.error
+                raise as_failure(job.error)
             finally:
                 del job
-        result = job.result
+        result, job.result = job.result, None
         return await result if isinstance(result, Coroutine) else result
 
     def _serve(self) -> None:
@@ -185,12 +188,14 @@ class PlainStage(Worked):
         self._jobs.put(None)
 
     async def wait_until_stopped(self) -> None:
-        if self._has_thread:
+        if self._thread is not None:
             await Fired(self._ended)
+            # It has nothing left to do but to end.
+            self._thread.join()
 
     @property
     def is_stopped(self) -> bool:
-        return not self._has_thread or self._ended.done
+        return self._thread is None or self._ended.done
 
 
 def make_stage(index: int, function: Any) -> Stage:
