@@ -47,6 +47,10 @@ def _name_of(dtype: np.dtype[Any]) -> str:
     return dtype.name
 
 
+#: Eager operations that a device has at a time, at least.
+EAGER_IN_FLIGHT_MIN = 8
+
+
 class Loader(Conductor):
     """Makes storage and programs."""
 
@@ -60,9 +64,15 @@ class Loader(Conductor):
         self._unusable: str | None = None
         #: This process was forked from the engine's: what it knows of work under way is not true any more.
         self._is_foreign = False
-        #: For eager operations: programs by what they do, and a group without a limit of room.
+        #: Programs of eager operations and of staging, by what they do.
         self.eager_programs: dict[Hashable, Program] = {}
-        self.eager_group = Group("eager", in_flight_max=None, exempt=True)
+        # Devices run what they were given in order, so a function waits for as much of eager work as has room. Twice
+        # the streams keep the workers busy. A copy that a function waits for does not stand behind eager work, and a
+        # read waits for what it reads alone.
+        room = max(EAGER_IN_FLIGHT_MIN, *(2 * device.capabilities.streams_max for device in devices.values()))
+        self.eager_group = Group("eager", in_flight_max=room, exempt=True, keeps_frames=True)
+        self.staging_group = Group("asarray", in_flight_max=room, exempt=True, keeps_frames=True)
+        self.reading_group = Group("read", in_flight_max=None, exempt=True)
         #: Kept here for whoever turns operations on arrays into programs.
         self.sink: Any = None
 
@@ -141,7 +151,7 @@ class Loader(Conductor):
         memory = np.ascontiguousarray(host)
         source = Storage(cast(Owner, self), storage.device, 0, memory)
         program = self._staging_program(host, storage.device)
-        replay = self.submit(program, [(source, 0), (storage, 0)], self.eager_group, list)
+        replay = self.submit(program, [(source, 0), (storage, 0)], self.staging_group, list)
         with self._lock:
             # Filling it for the first time is no write in place.
             storage.is_state = False

@@ -54,17 +54,17 @@ class Loaded:
         """An idle frame, or None when one has to be made."""
         if not self.frames:
             return None
-        if group.in_flight_max is not None:
+        if group.idle_max is not None:
             group.idle.remove(self)
         return self.frames.pop()
 
     def return_frame(self, frame: Frame, group: Group) -> None:
         """Keep the frame for the next replay. Where the group has too many idle ones, its oldest is dropped."""
         self.frames.append(frame)
-        if group.in_flight_max is None:
+        if group.idle_max is None:
             return
         group.idle.append(self)
-        if len(group.idle) > group.in_flight_max:
+        if len(group.idle) > group.idle_max:
             group.idle.pop(0).frames.popleft()
 
     def drop_frames(self, group: Group) -> None:
@@ -75,14 +75,24 @@ class Loaded:
 
 
 class Group(GroupState):
-    """What replays of one function share: room and its order, and at most ``in_flight_max`` idle frames."""
+    """What replays of one function share: room and its order, and at most ``in_flight_max`` idle frames.
 
-    __slots__ = ("idle",)
+    A program belongs to one group. ``keeps_frames``: idle frames are not limited, for programs that need no memory.
+    """
+
+    __slots__ = ("idle", "idle_max")
 
     def __init__(
-        self, name: str, *, in_flight_max: int | None = 4, on_cancel: str = "shield", exempt: bool = False
+        self,
+        name: str,
+        *,
+        in_flight_max: int | None = 4,
+        on_cancel: str = "shield",
+        exempt: bool = False,
+        keeps_frames: bool = False,
     ) -> None:
         super().__init__(name, in_flight_max=in_flight_max, on_cancel=on_cancel, exempt=exempt)
+        self.idle_max = None if keeps_frames else in_flight_max
         #: The forms that have idle frames, one entry a frame, oldest first.
         self.idle: list[Loaded] = []
 

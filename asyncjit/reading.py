@@ -112,7 +112,7 @@ class Reader(Loader):
 
 
 def _run(engine: Loader, storage: Storage, start: int, stop: int, reading: Reading) -> Run:
-    run = Run(engine.eager_group, reading)
+    run = Run(engine.reading_group, reading)
     footprint = Footprint(((0, (Touch(0, start, stop, 0, 0),), ()),))
     run.bind(_HOST, footprint, [storage.serial], [0])
     return run
