@@ -23,6 +23,7 @@ NAMES = (
     "lower",
     "weights",
     "overlap",
+    "pipeline3",
     "server",
     "cancel_storm",
     "memory_endless",

@@ -8,6 +8,7 @@ rounds of what an item took, filling and draining included.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import statistics
 import time
 from collections.abc import Sequence
@@ -51,7 +52,7 @@ async def _run() -> dict[str, object]:
 
 
 def _model(widths: Sequence[int], rng: np.random.Generator) -> Any:
-    layers = [anp.asarray(rng.standard_normal(shape) / 16) for shape in zip(widths, widths[1:], strict=False)]
+    layers = [anp.asarray(rng.standard_normal(shape) / 16) for shape in itertools.pairwise(widths)]
 
     @aj.jit
     def model(x: Any) -> Any:

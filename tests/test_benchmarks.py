@@ -11,7 +11,7 @@ import pytest
 
 from asyncjit import plan
 from asyncjit.placement import place
-from benchmarks import _graphs, cancel_storm, memory, memory_endless, server
+from benchmarks import _graphs, cancel_storm, memory, memory_endless, pipeline3, server
 from benchmarks.__main__ import NAMES, main, table
 
 
@@ -47,6 +47,13 @@ def test_json_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     [row] = json.loads(line)["rows"]
     assert set(row) == {"calls", "ms"}
     assert "calls" in table({"rows": [row], "total": 1})
+
+
+def test_a_pipeline_is_held_against_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, few in (("ITEMS", 4), ("ROUNDS", 1), ("ALONE", 1), ("WIDTHS", ((8, 16, 8), (8, 8), (8, 4, 8)))):
+        monkeypatch.setattr(f"benchmarks.pipeline3.{name}", few)
+    figures = pipeline3.run()
+    assert set(figures) == {"stage_ms", "per_item_ms", "workers", "ratio_to_bound"}
 
 
 @pytest.mark.parametrize("streams", [1, 2])
