@@ -201,3 +201,30 @@ async def test_an_exit_in_a_stage_is_raised_whatever_was_asked_for() -> None:
         assert await anext(outputs) == 0
         with pytest.raises(SystemExit):
             await anext(outputs)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_what_stands_behind_an_item_that_failed_is_not_worked_on(loop: str) -> None:
+    worked_on: list[int] = []
+
+    async def stage(number: int) -> int:
+        worked_on.append(number)
+        await anyio.lowlevel.checkpoint()
+        if number == 1:
+            raise ValueError("on purpose")
+        return number
+
+    source = Tracked(range(9))
+
+    async def main() -> None:
+        async with aj.pipeline(stage, in_flight=4)(source.plain()) as outputs:
+            await anyio.wait_all_tasks_blocked()
+            assert await anext(outputs) == 0
+            await anyio.wait_all_tasks_blocked()
+            with pytest.raises(ValueError, match="on purpose"):
+                await anext(outputs)
+
+    run_in(loop, main)
+    assert worked_on == [0, 1]
+    # No more are asked for, though there is room for one.
+    assert source.taken <= 4
