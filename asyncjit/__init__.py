@@ -34,7 +34,9 @@ from asyncjit.numpy._dispatch import set_eager_sink as _set_eager_sink
 from asyncjit.numpy._eager import eager_sink as _eager_sink
 from asyncjit.pipeline import PipelineStatistics, StageStatistics, pipeline
 from asyncjit.prefetch import Prefetch, PrefetchStatistics, prefetch
-from asyncjit.replay import Replay, ReplayTimes
+from asyncjit.replay import Replay
+from asyncjit.times import CallTimes, ReplayTimes
+from asyncjit.tracing import Trace, trace
 
 __all__ = [
     "AliasError",
@@ -43,6 +45,7 @@ __all__ = [
     "AsyncJitError",
     "BatchStatistics",
     "Batched",
+    "CallTimes",
     "CaptureError",
     "DependencyError",
     "DeviceError",
@@ -67,6 +70,7 @@ __all__ = [
     "ReplayMismatchError",
     "ReplayTimes",
     "StageStatistics",
+    "Trace",
     "WouldBlockError",
     "assign",
     "current_engine",
@@ -77,6 +81,7 @@ __all__ = [
     "prefetch",
     "snapshot",
     "spec",
+    "trace",
 ]
 
 __version__ = "0.1.0"

@@ -116,7 +116,8 @@ class Arrival(Flow):
         if room and not blockers and source is None and run.device not in self._lost:
             # Straight through: neither counted as queued nor put among those that wait for room.
             ledger.record(run)
-            self._waits += len(run.predecessors)
+            if run.predecessors:
+                self._follow(run)
             self._start(run, commands)
             return
         self._count_queued(run, 1)

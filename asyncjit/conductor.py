@@ -36,7 +36,6 @@ from asyncjit.runs import (
     Skip,
     Start,
     State,
-    Stimulus,
     Submit,
 )
 from asyncjit.scheduler import Scheduler
@@ -57,6 +56,10 @@ class Conductor(Inbox):
         #: Bytes that came (positive) and went; finalisers append too. Summed up in ``_bytes``, under the lock.
         self._sizes: deque[int] = deque()
         self._bytes = 0
+        #: One entry a frame that is alive. A list as a counter: append and pop are atomic.
+        self._frames: list[None] = []
+        #: Of plans handed to devices: waits between their streams, and hazards that needed none.
+        self._plan_waits = self._plan_waits_avoided = 0
         #: Grows when state moves in memory, so that executables bind it anew.
         self._state_epoch = 0
         self._background = Background("asyncjit-engine")
@@ -95,14 +98,12 @@ class Conductor(Inbox):
         loaded: Loaded = replay.loaded
         submission = replay.submission = self._submission(loaded, gates, replay)
         submission.frame = loaded.take_frame(replay._run.group)  # type: ignore[arg-type]
-        if self.instruments.active:
-            self._tell(self.instruments.replay_started, replay)
         in_background = submission.frame is None and not loaded.executable.frames_are_cheap
         if not (in_background and self._background.submit(lambda: self._launch_later(submission, replay, loaded))):
             self._launch(submission, replay, loaded)
 
     def _submission(self, loaded: Loaded, gates: Any, replay: Replay[Any] | None) -> Submission:
-        times: list[tuple[float, float]] | None = [] if self.instruments.takes_times else None
+        times: list[tuple[float, float, int] | None] | None = [] if self.instruments.takes_times else None
         return Submission(loaded.executable, None, (), gates, self._on_report, Fence(), context=replay, times=times)
 
     def _launch_later(self, submission: Submission, replay: Replay[Any], loaded: Loaded) -> None:
@@ -120,6 +121,8 @@ class Conductor(Inbox):
         """Give it to its device, under the lock. What goes wrong is its failure: others go on."""
         run: Run = replay._run
         replay.started_s = self.clock.now_s()
+        if self.instruments.active:
+            self._tell(self.instruments.replay_started, replay)
         try:
             if submission.frame is None:
                 submission.frame = self._new_frame(loaded)
@@ -127,34 +130,18 @@ class Conductor(Inbox):
                 self._bind_state(replay.program, loaded)
             submission.bindings = bind_slots(replay.program, replay.inputs, replay.outputs)
             self._devices[run.device].submit(submission)
+            self._plan_waits += loaded.waits
+            self._plan_waits_avoided += loaded.waits_avoided
         except BaseException as error:
             lost = isinstance(error, DeviceLostError | EngineClosedError)
             self._give_up(submission, DeviceLost(run.device, kept(error)) if lost else RunFailed(run, kept(error)))
 
-    def _give_up(self, submission: Submission, outcome: Stimulus | None) -> None:
-        """It will not run. Its fence fires, and its outcome is told, when all that it had to wait for is over: others
-        may wait for this fence alone, and rely on what lies before it."""
-        fences = [fence for gate in submission.gates.values() for fence in gate]
-        left = list(range(len(fences) + 1))
-
-        def passed() -> None:
-            if left.pop() == 0:
-                if outcome is not None:
-                    self._inbox.append(outcome)
-                submission.fence.signal()
-                self.drain()
-
-        for fence in fences:
-            if not fence.add_callback(passed):
-                passed()
-        passed()
-
     def _new_frame(self, loaded: Loaded) -> Frame:
-        """Its bytes are counted until the last reference to it is dropped, wherever that is."""
+        """It is counted, and so are its bytes, until the last reference to it is dropped, wherever that is."""
         frame = loaded.executable.create_frame()
-        if frame.nbytes:
-            self._sizes.append(frame.nbytes)
-            weakref.finalize(frame, self._sizes.append, -frame.nbytes).atexit = False
+        self._sizes.append(frame.nbytes)
+        self._frames.append(None)
+        weakref.finalize(frame, _forget_frame, self._sizes, self._frames, frame.nbytes).atexit = False
         return frame
 
     def _bind_state(self, program: Program, loaded: Loaded) -> None:
@@ -224,8 +211,12 @@ class Conductor(Inbox):
                 self._bind_state(program, loaded)
             submission = loaded.inline or self._inline_submission(loaded)
             submission.bindings = bind_slots(program, replay.inputs, replay.outputs)
+            if self.instruments.takes_times:
+                submission.times = []
             error, call_index = self._devices[program.device].run_inline(submission)
             submission.bindings = ()
+            if submission.times is not None:
+                replay.measured, submission.times = (loaded.plan, submission.times), None
         except BaseException as failure:
             # No memory for a frame; or Ctrl-C in between, which goes out when the books are in order.
             error, call_index = failure, None
@@ -270,6 +261,8 @@ class Conductor(Inbox):
         """The device has passed it: frame and bindings are free."""
         submission: Submission = replay.submission
         replay.submission = None
+        if submission.times is not None:
+            replay.measured = (replay.loaded.plan, submission.times)
         if isinstance(replay._run.error, DeviceLostError):
             # The device will not do it any more, and others may be waiting. Maybe it still touches the frame.
             self._give_up(submission, None)
@@ -345,6 +338,11 @@ class Conductor(Inbox):
             storage.memory = memory
             storage.exported = False
             self._state_epoch += 1
+
+
+def _forget_frame(sizes: deque[int], frames: list[None], nbytes: int) -> None:
+    sizes.append(-nbytes)
+    frames.pop()
 
 
 def _mark_written(replay: Replay[Any]) -> None:

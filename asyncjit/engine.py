@@ -22,19 +22,11 @@ from asyncjit.calling import Caller
 from asyncjit.clock import Clock, MonotonicClock
 from asyncjit.devices import open_device
 from asyncjit.devices.base import Device
-from asyncjit.errors import (
-    EngineClosedError,
-    WouldBlockError,
-)
+from asyncjit.errors import EngineClosedError, WouldBlockError
 from asyncjit.guard import Guard
 from asyncjit.program import Group
 from asyncjit.replay import Replay
-from asyncjit.runs import (
-    Close,
-    CloseDeadline,
-    DeviceLost,
-    State,
-)
+from asyncjit.runs import Close, CloseDeadline, DeviceLost, State
 from asyncjit.scheduler import Scheduler, SchedulerStatistics
 from asyncjit.streams import Fence, in_event_loop, wait_blocking, wait_fence
 
@@ -48,19 +40,33 @@ GRACE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class EngineStatistics:
-    """A snapshot: counts since the engine was made; what is queued, in flight and allocated is of this moment."""
+    """A snapshot.
+
+    Of this moment: ``queued`` replays wait for their turn; ``in_flight`` ones are on a device; ``frames`` are alive, in
+    use or idle; ``memory_bytes`` are those of arrays and frames; ``tracker_entries`` of the hazard tracker.
+
+    Since it was made: ``tickets``; ``in_flight_peak``; replays ``done``, ``failed``, ``cancelled``; ``inline`` ones,
+    that ran on the thread that called; ``hops``, hand-overs of work to a worker. ``waits_issued``: waits that devices
+    were told to make, of a stream for another of its plan, and of a segment for the end of an earlier replay.
+    ``waits_avoided``: hazards that took none: those in a plan that the order of a stream or another wait implies, and
+    those with an earlier replay that had ended when the later one was handed over. Inline replays, and plans in program
+    order, whose hazards nobody looks for, add to neither. Eager operations and reads of state take tickets too.
+    """
 
     tickets: int
     queued: int
     in_flight: int
+    frames: int
+    memory_bytes: int
+    tracker_entries: int
     in_flight_peak: int
     done: int
     failed: int
     cancelled: int
     inline: int
-    waits: int
-    tracker_entries: int
-    memory_bytes: int
+    hops: int
+    waits_issued: int
+    waits_avoided: int
     devices: tuple[str, ...]
 
 
@@ -105,20 +111,30 @@ class Engine(Caller):
             self._process_inbox()
             core: SchedulerStatistics = self._scheduler.statistics()
             memory_bytes = self._measured_bytes()
+            waits_issued = core.gates + self._plan_waits
+            waits_avoided = core.gates_avoided + self._plan_waits_avoided
         return EngineStatistics(
             tickets=core.tickets,
             queued=core.queued,
             in_flight=core.in_flight,
+            frames=len(self._frames),
+            memory_bytes=memory_bytes,
+            tracker_entries=core.tracker_entries,
             in_flight_peak=core.in_flight_peak,
             done=core.done,
             failed=core.failed,
             cancelled=core.dropped,
             inline=core.inline,
-            waits=core.waits,
-            tracker_entries=core.tracker_entries,
-            memory_bytes=memory_bytes,
+            hops=sum(device.hops for device in self._devices.values()),
+            waits_issued=waits_issued,
+            waits_avoided=waits_avoided,
             devices=tuple(self._devices),
         )
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of arrays and frames, as counted at the last call; takes no lock. ``statistics()`` counts anew."""
+        return self._bytes
 
     def story(self, replay: Replay[Any] | None = None) -> list[tuple[int, str, State]]:
         """What happened, oldest first: (ticket, stimulus, state after it); to one replay, or to all."""

@@ -62,6 +62,8 @@ class Flow:
         self._in_flight_peak = 0
         self._ended = {State.DONE: 0, State.FAILED: 0, State.DROPPED: 0}
         self._waits = 0
+        self._gates = 0
+        self._gates_avoided = 0
 
     def story(self, run: Run | None = None) -> list[tuple[int, str, State]]:
         """What happened, oldest first, as (ticket, stimulus, state after it); to one run, or to all."""
@@ -109,9 +111,15 @@ class Flow:
             self._fail([(run, Poisoned, refusals.source_failed(run, source))], commands)
         else:
             self._ledger.record(run)
-            self._waits += len(run.predecessors)
+            if run.predecessors:
+                self._follow(run)
             if not run.blockers:
                 self._make_ready(run)
+
+    def _follow(self, run: Run) -> None:
+        """Take note of its predecessors: their number, and their tickets for whoever watches."""
+        self._waits += len(run.predecessors)
+        run.followed = tuple(sorted(other.ticket for other in run.predecessors))
 
     # Room.
 
@@ -152,6 +160,9 @@ class Flow:
                 for front in fronts.get(segment, (segment,)):
                     gates.setdefault(front, []).append(other)
         commands.append(Start(run, gates))
+        if run.followed:
+            self._gates += len(run.predecessors)
+            self._gates_avoided += len(run.followed) - len(run.predecessors)
         for successor in run.successors:
             if not self._blocks(successor, run, successor.predecessors[run]):
                 self._unblock(successor)
@@ -178,6 +189,8 @@ class Flow:
         for run in recorded:
             run.group.ready.clear()
         for run in recorded:
+            # Who was on the list stays there, ended or not.
+            run.followed = tuple(sorted({*run.followed, *(other.ticket for other in run.predecessors)}))
             if not self._count_blockers(run) and run.state is State.QUEUED:
                 self._make_ready(run)
 

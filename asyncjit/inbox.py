@@ -8,12 +8,14 @@ given back.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from asyncjit.devices.base import Submission
 from asyncjit.guard import Backlog, Guard
 from asyncjit.replay import Replay
 from asyncjit.runs import Command, Stimulus
@@ -79,6 +81,32 @@ class Inbox(ABC):
             finally:
                 self._lock.release()
                 self._wake_and_tell()
+
+    def wait_until_told(self, timeout_s: float) -> bool:
+        """Block until instruments have been told of all that has happened up to now: waiters are woken before. False
+        where another thread has not got through within the time."""
+        told = threading.Event()
+        self._news.put(told.set)
+        self._news.work_off()
+        return told.wait(timeout_s)
+
+    def _give_up(self, submission: Submission, outcome: Stimulus | None) -> None:
+        """It will not run. Its fence fires, and its outcome is told, when all that it had to wait for is over: others
+        may wait for this fence alone, and rely on what lies before it."""
+        fences = [fence for gate in submission.gates.values() for fence in gate]
+        left = list(range(len(fences) + 1))
+
+        def passed() -> None:
+            if left.pop() == 0:
+                if outcome is not None:
+                    self._inbox.append(outcome)
+                submission.fence.signal()
+                self.drain()
+
+        for fence in fences:
+            if not fence.add_callback(passed):
+                passed()
+        passed()
 
     def _after_release(self) -> None:
         self._wake_and_tell()

@@ -24,8 +24,8 @@ class Instrument:
     failed and cancelled. Hooks of different replays may come at the same time from different threads.
     """
 
-    #: Whether this instrument wants the time of every call: ``replay.times`` is then filled when ``replay_done`` comes.
-    #: Costs two clock readings a call, so it is asked for.
+    #: Whether this instrument wants the time of every call: ``replay.call_times`` of replays that start from now on is
+    #: then filled when ``replay_done`` or ``replay_failed`` comes. Costs two clock readings a call, so it is asked for.
     takes_times: bool = False
 
     def captured(self, name: str, program: Any) -> None:
@@ -35,7 +35,7 @@ class Instrument:
         """A call took its ticket."""
 
     def replay_started(self, replay: Any) -> None:
-        """The replay was handed to its device, or began inline."""
+        """The replay was handed to its device, or began inline; ``replay.predecessors`` is known."""
 
     def replay_done(self, replay: Any) -> None:
         """The replay finished and its outputs hold their values."""

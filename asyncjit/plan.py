@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from asyncjit.errors import InternalError
 from asyncjit.graph import build_graph
@@ -33,10 +34,13 @@ __all__ = [
     "verify_plan",
 ]
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 
 #: Lane of a stream that may run calls of every lane: a plan in program order keeps them all on one stream.
 ANY_LANE = "any"
+#: Offsets of intermediates, and the bytes of each arena.
+_Layout = tuple[dict[Buffer, int], dict[str, int]]
+_start = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,8 @@ class Plan:
     reads: tuple[SlotAccess, ...]
     writes: tuple[SlotAccess, ...]
     cost: Cost
+    #: Hazards between its calls, as edges; 0 where nobody looked for them (a plan in program order).
+    hazards: int = 0
     version: int = PLAN_VERSION
 
 
@@ -112,14 +118,15 @@ def lower(
     graph = build_graph(schedule)
     placement = place(graph, streams_max=streams_max, costs=costs, hop_cost=hop_cost)
     if reuse:
-        layout = plan_memory(graph, placement)
-        offsets, frame_nbytes = layout.offsets, layout.nbytes
+        planned = plan_memory(graph, placement)
+        layout = (planned.offsets, planned.nbytes)
     else:
-        offsets, frame_nbytes = _side_by_side(schedule)
+        layout = _side_by_side(schedule)
     assert segment_calls_first is None or segment_calls_first > 0
     heads = (schedule.calls[calls[0]] for calls in placement.streams)
     streams = tuple(StreamSpec(call.device, call.lane) for call in heads)
-    return _plan(schedule, streams, _segments(placement, segment_calls_first), frame_nbytes, offsets)
+    segments = _segments(placement, segment_calls_first)
+    return _plan(schedule, streams, segments, layout, sum(map(len, graph.predecessors)))
 
 
 def program_order_plan(schedule: Schedule) -> Plan:
@@ -144,24 +151,19 @@ def program_order_plan(schedule: Schedule) -> Plan:
         waits = (index - 1,) if index else ()
         segments.append(Segment(index, stream_of[device], tuple(range(first, after)), waits))
         first = after
-    offsets, frame_nbytes = _side_by_side(schedule)
-    return _plan(schedule, tuple(streams), tuple(segments), frame_nbytes, offsets)
+    return _plan(schedule, tuple(streams), tuple(segments), _side_by_side(schedule), 0)
 
 
 def _plan(
-    schedule: Schedule,
-    streams: tuple[StreamSpec, ...],
-    segments: tuple[Segment, ...],
-    frame_nbytes: dict[str, int],
-    offsets: dict[Buffer, int],
+    schedule: Schedule, streams: tuple[StreamSpec, ...], segments: tuple[Segment, ...], layout: _Layout, hazards: int
 ) -> Plan:
     costs = [call.cost for call in schedule.calls]
     cost = costs[0] if len(costs) == 1 else Cost(sum(c.flops for c in costs), sum(c.nbytes for c in costs))
     reads, writes = _slot_accesses(schedule, segments)
-    return Plan(schedule, streams, segments, frame_nbytes, offsets, reads, writes, cost)
+    return Plan(schedule, streams, segments, layout[1], layout[0], reads, writes, cost, hazards)
 
 
-def _side_by_side(schedule: Schedule) -> tuple[dict[Buffer, int], dict[str, int]]:
+def _side_by_side(schedule: Schedule) -> _Layout:
     """Offsets without reuse, and the bytes of each arena."""
     offsets: dict[Buffer, int] = {}
     nbytes: dict[str, int] = {}
@@ -274,10 +276,6 @@ class _Touched:
         insort(covers, (start, end, segment.index))
 
 
-def _start(cover: tuple[int, int, int]) -> int:
-    return cover[0]
-
-
 def _slot_accesses(
     schedule: Schedule, segments: Sequence[Segment]
 ) -> tuple[tuple[SlotAccess, ...], tuple[SlotAccess, ...]]:
@@ -325,7 +323,9 @@ def verify_plan(plan: Plan) -> None:
     _check(plan, plan.version == PLAN_VERSION, f"version {plan.version} is not {PLAN_VERSION}")
     _verify_segments(plan)
     before = _calls_before(plan)
-    for call, predecessors in enumerate(build_graph(plan.schedule).predecessors):
+    edges = build_graph(plan.schedule).predecessors
+    _check(plan, plan.hazards in (0, sum(map(len, edges))), f"it has not the {plan.hazards} hazards that it counts")
+    for call, predecessors in enumerate(edges):
         for earlier in predecessors:
             ordered = before[call] >> earlier & 1
             _check(plan, bool(ordered), f"call {call} must follow call {earlier}, but no stream or wait orders them")

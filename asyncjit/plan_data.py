@@ -54,10 +54,10 @@ def plan_to_data(plan: Plan) -> Data:
         "offsets": [[writer.buffer(buffer), offset] for buffer, offset in plan.offsets.items()],
         "reads": [writer.slot_access(access) for access in plan.reads],
         "writes": [writer.slot_access(access) for access in plan.writes],
-        "cost": _cost_to_data(plan.cost),
+        "cost": {"flops": plan.cost.flops, "nbytes": plan.cost.nbytes},
+        "hazards": plan.hazards,
     }
-    data["buffers"] = [{"device": buffer.device, "nbytes": buffer.nbytes} for buffer in writer.index_of]
-    return data
+    return data | {"buffers": [{"device": buffer.device, "nbytes": buffer.nbytes} for buffer in writer.index_of]}
 
 
 def plan_from_data(data: object) -> Plan:
@@ -89,6 +89,7 @@ def plan_from_data(data: object) -> Plan:
         root["reads"].each(lambda it: _read_slot_access(it, buffers)),
         root["writes"].each(lambda it: _read_slot_access(it, buffers)),
         _read_cost(root["cost"]),
+        root["hazards"].natural(),
     )
     try:
         verify_plan(plan)
@@ -124,7 +125,7 @@ class _Writer:
                 "params": [_value_to_data(value, kernel.name) for value in kernel.params],
             },
             "operands": operands,
-            "cost": _cost_to_data(call.cost),
+            "cost": {"flops": call.cost.flops, "nbytes": call.cost.nbytes},
             "source": call.source,
         }
 
@@ -149,10 +150,6 @@ class _Writer:
 
     def slot_access(self, access: SlotAccess) -> Data:
         return {"slot": access.slot, "view": self.view(access.view), "segment": access.segment}
-
-
-def _cost_to_data(cost: Cost) -> Data:
-    return {"flops": cost.flops, "nbytes": cost.nbytes}
 
 
 def _value_to_data(value: Hashable, kernel: str) -> object:

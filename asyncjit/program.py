@@ -37,12 +37,15 @@ def _seconds(cost: Cost) -> float:
 class Loaded:
     """One form of a program: a plan, its executable, its footprint, and the pool of its idle frames."""
 
-    __slots__ = ("executable", "footprint", "frames", "inline", "plan", "state_epoch")
+    __slots__ = ("executable", "footprint", "frames", "inline", "plan", "state_epoch", "waits", "waits_avoided")
 
     def __init__(self, plan: Plan, executable: Executable, footprint: Footprint) -> None:
         self.plan = plan
         self.executable = executable
         self.footprint = footprint
+        #: Waits between its streams, and hazards that need none: the order of a stream or another wait implies them.
+        self.waits = sum(len(segment.waits) for segment in plan.segments)
+        self.waits_avoided = max(0, plan.hazards - self.waits)
         self.frames: deque[Frame] = deque()
         #: For replays that run inline, one at a time under the engine's lock: a submission with a frame of its own,
         #: used again and again.

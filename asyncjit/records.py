@@ -137,6 +137,8 @@ class Run:
     #: Its accesses stand in the tracker.
     recorded = False
     error: BaseException | None = None
+    #: Tickets of all that have ever been its predecessors, for whoever watches.
+    followed: tuple[int, ...] = ()
 
     def __init__(self, group: GroupState, context: Any = None) -> None:
         self.group = group

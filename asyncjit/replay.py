@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from asyncjit.driving import Driven
 from asyncjit.errors import AsyncJitError, WouldBlockError
+from asyncjit.plan import Plan
 from asyncjit.runs import FINISHED, Run, State
 from asyncjit.storage import Storage, Writer
 from asyncjit.streams import (
@@ -23,18 +24,11 @@ from asyncjit.streams import (
     wait_blocking,
     wait_fence,
 )
+from asyncjit.times import CallTimes, ReplayTimes, call_times
 
-__all__ = ["Replay", "ReplayTimes", "afresh"]
+__all__ = ["Replay", "afresh"]
 
 T_co = TypeVar("T_co", covariant=True)
-
-
-class ReplayTimes(NamedTuple):
-    """Seconds on the engine's clock; None for what has not happened yet."""
-
-    submitted_s: float | None
-    started_s: float | None
-    done_s: float | None
 
 
 class Canceller(Protocol):
@@ -86,6 +80,8 @@ class Replay(Driven[T_co]):
     submitted_s: float | None = None
     started_s: float | None = None
     done_s: float | None = None
+    #: The plan that ran, and what its device took down of each call, where an instrument asked for it.
+    measured: tuple[Plan, Sequence[tuple[float, float, int] | None]] | None = None
 
     #: Fires when it has ended. The engine gives one of its own to every replay that does not end within the call.
     settled = FIRED
@@ -104,6 +100,18 @@ class Replay(Driven[T_co]):
     def times(self) -> ReplayTimes:
         """When it was submitted, started and done; see ``ReplayTimes``."""
         return ReplayTimes(self.submitted_s, self.started_s, self.done_s)
+
+    @property
+    def call_times(self) -> tuple[CallTimes, ...]:
+        """Times of the calls that ran, in program order; empty until its device has passed it, and where no instrument
+        asked for them (``Instrument.takes_times``) when it started."""
+        return () if self.measured is None else tuple(call_times(*self.measured))
+
+    @property
+    def predecessors(self) -> tuple[int, ...]:
+        """Tickets of the earlier replays and reads that it had to follow because it touches bytes that they touch, as
+        far as they had not ended at its turn. Known when it starts; later it does not change."""
+        return self._run.followed
 
     def done(self) -> bool:
         """Whether it has ended: finished, failed or cancelled."""

@@ -55,7 +55,11 @@ _DONE = State.DONE
 
 @dataclass(frozen=True, slots=True)
 class SchedulerStatistics:
-    """Counts since the scheduler was made; ``queued``, ``in_flight`` and ``tracker_entries`` are of this moment."""
+    """Counts since the scheduler was made; ``queued``, ``in_flight`` and ``tracker_entries`` are of this moment.
+
+    ``waits``: pairs of a run and an earlier one that it had to follow. ``gates``: those where the earlier one had not
+    ended when the later one started, so that the device has to wait; ``gates_avoided``: those where it had.
+    """
 
     tickets: int
     queued: int
@@ -66,6 +70,8 @@ class SchedulerStatistics:
     dropped: int
     inline: int
     waits: int
+    gates: int
+    gates_avoided: int
     tracker_entries: int
 
 
@@ -160,6 +166,8 @@ class Scheduler(Arrival):
             dropped=self._ended[State.DROPPED],
             inline=self._inline,
             waits=self._waits,
+            gates=self._gates,
+            gates_avoided=self._gates_avoided,
             tracker_entries=self._ledger.tracker.entry_count + len(self._ledger.stains),
         )
 

@@ -10,13 +10,16 @@ all cores. A thread that holds a limit of its own through threadpoolctl keeps it
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["cores", "release", "reserve"]
+__all__ = ["cores", "release", "reserve", "reserve_or_warn"]
+
+_logger = logging.getLogger("asyncjit.devices.cpu")
 
 _lock = threading.Lock()
 _workers: dict[object, int] = {}
@@ -39,6 +42,14 @@ def reserve(owner: object, workers: int) -> None:
         # Where BLAS uses OpenMP, a thread's limit is its own affair.
         own = ThreadpoolController().select(threading_layer="openmp")
         own.limit(limits=_threads(), user_api="blas")
+
+
+def reserve_or_warn(owner: object, workers: int, name: str) -> None:
+    """The same for the device ``name``; raises nothing: without the limit it is slower, not wrong."""
+    try:
+        reserve(owner, workers)
+    except Exception:
+        _logger.exception("device %r could not limit the threads of BLAS and goes on without", name)
 
 
 def release(owner: object) -> None:

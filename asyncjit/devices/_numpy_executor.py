@@ -50,15 +50,15 @@ def run_entries(entries: Sequence[Entry]) -> tuple[BaseException, int] | None:
 
 
 def run_entries_timed(
-    entries: Sequence[Entry], calls: tuple[int, ...], times: list[tuple[float, float]], clock: Clock
+    entries: Sequence[Entry], calls: tuple[int, ...], times: list[tuple[float, float, int] | None], clock: Clock
 ) -> tuple[BaseException, int] | None:
-    """The same, and put the times of each call that ran into ``times``, by its index in ``calls``."""
-    position = 0
+    """The same, and put times and thread of each call that ran into ``times``, by its index in ``calls``."""
+    position, thread = 0, threading.get_native_id()
     try:
         for position, (function, arguments) in enumerate(entries):
             start_s = clock.now_s()
             function(*arguments)
-            times[calls[position]] = (start_s, clock.now_s())
+            times[calls[position]] = (start_s, clock.now_s(), thread)
     except BaseException as error:
         forget_frame(error)
         return error, position
@@ -205,4 +205,4 @@ def _lone_call(code: PlanCode) -> tuple[Callable[..., object], tuple[BoundView, 
 def start_times(submission: Submission) -> None:
     """Make the list of times as long as the schedule, where times are wanted."""
     if submission.times is not None:
-        submission.times[:] = [(0.0, 0.0)] * len(submission.executable.plan.schedule.calls)
+        submission.times[:] = [None] * len(submission.executable.plan.schedule.calls)

@@ -121,9 +121,10 @@ class Submission:
     skip: bool = False
     #: For whoever submitted; the device does not look at it.
     context: Any = None
-    #: An empty list asks for times: the device makes it as long as the schedule and puts in (start_s, end_s) of each
-    #: call that ran, on the device's clock; others keep (0.0, 0.0). With None no time is taken.
-    times: list[tuple[float, float]] | None = None
+    #: An empty list asks for times: the device makes it as long as the schedule and puts in, for each call that ran,
+    #: (start_s, end_s, thread): seconds on the device's clock, and the system's number of the thread that ran it, 0
+    #: where none did. Others keep None. Without a list no time is taken.
+    times: list[tuple[float, float, int] | None] | None = None
 
 
 @runtime_checkable
@@ -135,6 +136,11 @@ class Device(Protocol):
 
     @property
     def capabilities(self) -> Capabilities: ...
+
+    @property
+    def hops(self) -> int:
+        """How often work was handed over to a worker (thread, or stream of hardware) since the device was opened."""
+        ...
 
     def allocate(self, nbytes: int) -> Memory:
         """Uninitialised memory, 64-byte aligned from 4 KiB up. Freed when the last reference is dropped, off the loop

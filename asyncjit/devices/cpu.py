@@ -81,6 +81,7 @@ class CpuDevice:
         self._clock: Clock = clock or MonotonicClock()
         self._queue: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._hops = [0] * self.workers  # tickets that each worker took; it alone counts them
         self._lock = threading.Lock()
         # Lists as counters: append, pop and len are atomic, with and without the GIL, and cost no lock.
         self._idle: list[None] = []
@@ -92,6 +93,10 @@ class CpuDevice:
 
     def __repr__(self) -> str:
         return f"CpuDevice({self.name!r}, workers={self.workers}, in_flight={len(self._taken)})"
+
+    @property
+    def hops(self) -> int:
+        return sum(self._hops)
 
     def allocate(self, nbytes: int) -> Array:
         return empty_array((nbytes,), np.dtype(np.uint8), self.name)
@@ -112,14 +117,8 @@ class CpuDevice:
         if not self._reserved:
             # Before the first plan, not the first worker: plans that run inline call BLAS too.
             self._reserved = True
-            self._reserve_blas()
+            _blas.reserve_or_warn(self, self.workers, self.name)
         return CpuExecutable(plan, self.name, self.capabilities.inline_s_max)
-
-    def _reserve_blas(self) -> None:
-        try:
-            _blas.reserve(self, self.workers)
-        except Exception:
-            _logger.exception("device %r could not limit the threads of BLAS and goes on without", self.name)
 
     def run_inline(self, submission: Submission) -> tuple[BaseException | None, int | None]:
         executable: CpuExecutable = submission.executable
@@ -190,7 +189,7 @@ class CpuDevice:
             if len(self._threads) == self.workers or self._closed:
                 return
             name = f"asyncjit-{self.name}-{len(self._threads)}"
-            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            thread = threading.Thread(target=self._work, args=(len(self._threads),), name=name, daemon=True)
             # It counts as idle from now on, so that nobody starts a second one for the same ticket.
             self._idle.append(None)
             try:
@@ -204,15 +203,16 @@ class CpuDevice:
                 ) from error
             self._threads.append(thread)
 
-    def _work(self) -> None:
+    def _work(self, number: int) -> None:
         """The life of a worker."""
         np.seterr(all="ignore")
-        self._reserve_blas()
+        _blas.reserve_or_warn(self, self.workers, self.name)
         while True:
             ticket = self._queue.get()
             self._idle.pop()
             if ticket is None:
                 return
+            self._hops[number] += 1
             # Somebody may have queued work between the two lines above and taken this worker for an idle one.
             if len(self._threads) < self.workers:
                 self._match_workers()

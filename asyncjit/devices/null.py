@@ -91,6 +91,11 @@ class NullDevice:
         self._taken = 0
         self._closed = False
 
+    @property
+    def hops(self) -> int:
+        """None: work runs on the thread that brings it, or opens its last gate."""
+        return 0
+
     def allocate(self, nbytes: int) -> Memory:
         return self.allocate_array((nbytes,), "uint8")
 
@@ -165,7 +170,7 @@ class NullDevice:
     def _run(self, submission: Submission, state: Places) -> tuple[BaseException | None, int | None]:
         plan, times = submission.executable.plan, submission.times
         if times is not None:
-            times[:] = [(0.0, 0.0)] * len(plan.schedule.calls)
+            times[:] = [None] * len(plan.schedule.calls)
         for segment in plan.segments:
             for index in () if submission.skip else segment.calls:
                 start_s = self._clock.now_s()
@@ -178,7 +183,7 @@ class NullDevice:
                     # This frame's locals hold the arrays of the replay; whoever keeps the error shall not keep them.
                     return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next), index
                 if times is not None:
-                    times[index] = (start_s, self._clock.now_s())
+                    times[index] = (start_s, self._clock.now_s(), threading.get_native_id())
         return None, None
 
 

@@ -34,10 +34,6 @@ __all__ = ["CallFault", "Fault", "LossFault", "MemoryFault", "SimDevice", "Trace
 _logger = logging.getLogger("asyncjit.devices.sim")
 
 
-def _one_second(call: Call | Copy) -> float:
-    return 1.0
-
-
 class SimExecutable(NumpyExecutable):
     def __init__(self, plan: Plan, device: SimDevice, inline_s_max: float, allocate: Callable[[int], None]) -> None:
         super().__init__(plan, device.name, inline_s_max)
@@ -74,8 +70,9 @@ class SimDevice:
     at the same time at most; None for no limit. hop_s: virtual seconds from the end of a segment to the release of one
     on another stream that waits for it. duration: virtual seconds of a call (default: 1). defer: called with a function
     whenever there is something to do; it must have that called soon, on the same thread and not at once
-    (``loop.call_soon``). inline_s_max: 0 forbids inline replays, which take no virtual time. poison: fill memory and
-    frames with 0xFF. ``trace`` lists what happened; ``clock`` shows the virtual time. Thread: one.
+    (``loop.call_soon``). call_at: instead, called with a virtual time and a function, which it must have called
+    then; ``clock`` is others' to move (``asyncjit.testing.VirtualTime``). inline_s_max: 0 forbids inline replays, which
+    take no virtual time. poison: fill memory and frames with 0xFF. ``trace`` lists what happened. Thread: one.
     """
 
     def __init__(
@@ -86,8 +83,9 @@ class SimDevice:
         streams_max: int = 4,
         workers: int | None = None,
         hop_s: float = 0.0,
-        duration: Callable[[Call | Copy], float] = _one_second,
+        duration: Callable[[Call | Copy], float] = lambda call: 1.0,
         defer: Callable[[Callable[[], None]], object] | None = None,
+        call_at: Callable[[float, Callable[[], None]], object] | None = None,
         faults: Sequence[Fault] = (),
         inline_s_max: float = 0.0,
         submits_ahead: bool = False,
@@ -111,9 +109,10 @@ class SimDevice:
         self._lost = False
         self._closed = False
         self._numbers = itertools.count()
-        self._timeline = Timeline(self.clock, seed, self.step, defer)
+        self._timeline = Timeline(self.clock, seed, self.step, defer, call_at)
         self._waiting: list[tuple[_Run, int]] = []
         self._running = 0
+        self.hops = 0
         self._live: dict[int, _Run] = {}
 
     @property
@@ -227,6 +226,7 @@ class SimDevice:
                 self._note("segment skipped", run.number, segment)
                 self._end_segment(run, segment)
             else:
+                self.hops += 1
                 self._note("segment started", run.number, segment)
                 self._bind(run, segment)
 
@@ -261,7 +261,7 @@ class SimDevice:
             return
         self._note("call done", run.number, segment, call)
         if run.submission.times is not None:
-            run.submission.times[call] = (self.now_s - run.executable.durations_s[call], self.now_s)
+            run.submission.times[call] = (self.now_s - run.executable.durations_s[call], self.now_s, 0)
         self._begin_call(run, segment, bound, position + 1)
 
     def _end_segment(self, run: _Run, segment: int) -> None:

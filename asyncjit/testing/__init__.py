@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from asyncjit.clock import Clock, MonotonicClock, VirtualClock
 from asyncjit.devices.sim import CallFault, LossFault, MemoryFault, SimDevice, TraceEntry
+from asyncjit.testing.checks import assert_trace_respects
+from asyncjit.testing.virtual_time import VirtualTime
 
 __all__ = [
     "CallFault",
@@ -18,4 +20,6 @@ __all__ = [
     "SimDevice",
     "TraceEntry",
     "VirtualClock",
+    "VirtualTime",
+    "assert_trace_respects",
 ]

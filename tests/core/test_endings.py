@@ -92,3 +92,15 @@ def test_a_doomed_run_is_shielded_or_let_go_like_any_that_runs(driver: Driver) -
     driver.wait(pure)
     driver.drop_wait(pure)
     assert (kinds(driver), pure.state) == ([ReleaseWaiter], State.DOOMED)
+
+
+def test_whom_a_run_followed_stays_known_and_gates_are_told_from_what_had_ended(driver: Driver) -> None:
+    first, behind, ahead = driver.call(writes=(A,)), driver.call(writes=(A,)), driver.call(writes=(A,), device="gpu")
+    assert (first.followed, behind.followed, ahead.followed) == ((), (first.ticket,), (behind.ticket,))
+    driver.done(first)
+    found = driver.scheduler.statistics()
+    assert (found.waits, found.gates, found.gates_avoided) == (2, 1, 1)
+    # One that goes straight through.
+    last = driver.call(writes=(A,), device="gpu")
+    assert last.followed == (ahead.ticket,)
+    assert driver.scheduler.statistics().gates == 2

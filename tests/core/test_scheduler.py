@@ -275,7 +275,7 @@ def test_statistics_count_what_happened(driver: Driver) -> None:
     driver.done(driver.call())
     found = driver.scheduler.statistics()
     assert (found.tickets, found.waits, found.done, found.failed, found.dropped) == (4, 2, 1, 2, 1)
-    assert (found.queued, found.in_flight, found.in_flight_peak) == (0, 0, 1)
+    assert (found.queued, found.in_flight, found.in_flight_peak, found.gates, found.gates_avoided) == (0, 0, 1, 0, 0)
     assert reader.state is State.FAILED
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from asyncjit.engine import current_engine, default_engine
 from asyncjit.errors import EngineClosedError
+from asyncjit.tracing import trace
 from tests.engine.world import BOTH, READ, Held, World, double, increment
 
 
@@ -91,6 +94,19 @@ def test_first_use_in_a_child_raises_and_blocks_nowhere(world: World, locked: bo
         held.let_go()
     pending.wait()
     assert world.read(state) == [1.0] * 4
+
+
+def test_a_child_leaves_the_trace_of_its_parent_alone(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    with trace(path, engine=world.engine) as running:
+
+        def check() -> None:
+            running.stop()
+            assert "running" in repr(running)
+
+        in_child(check)
+        world.pure().wait()
+    assert [event["name"] for event in json.loads(path.read_text()) if event["ph"] == "e"] == ["user"]
 
 
 def test_a_child_may_open_an_engine_of_its_own(world: World) -> None:

@@ -47,7 +47,7 @@ class TestTime:
         submission, _ = submit(device, executable, times=[])
         device.run_until_idle()
         assert device.now_s == executable.estimated_s == 2.0
-        assert submission.times == [(0.0, 0.5), (0.5, 1.0), (1.0, 1.5), (1.5, 2.0)]
+        assert submission.times == [(0.0, 0.5, 0), (0.5, 1.0, 0), (1.0, 1.5, 0), (1.5, 2.0, 0)]
 
     def test_a_clock_may_be_shared(self) -> None:
         clock = VirtualClock(100.0)
