@@ -119,6 +119,11 @@ class SimDevice:
     def now_s(self) -> float:
         return self.clock.now_s()
 
+    @property
+    def next_s(self) -> float | None:
+        """When the next thing happens, or None when nothing will without the outside."""
+        return self._timeline.next_s
+
     def allocate(self, nbytes: int) -> Array:
         return self.allocate_array((nbytes,), "uint8")
 
@@ -296,5 +301,6 @@ class SimDevice:
         self._waiting.clear()
         for run in list(self._live.values()):
             run.failure = run.failure or (self._faults.loss(), None)
-            if run.gates_left == 0:
+            # The end of another may have opened its last gate meanwhile, and so have ended it.
+            if run.gates_left == 0 and run.number in self._live:
                 self._complete(run)

@@ -1,0 +1,112 @@
+"""An engine whose every part is driven from outside: simulated devices, its helper thread, and a scheduler that checks.
+
+Law: the production engine and scheduler, nothing of them replaced but the helper thread; what happens next is decided
+in ``play``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+
+from asyncjit.background import Background
+from asyncjit.devices.sim import CallFault, Fault, LossFault, MemoryFault, SimDevice
+from asyncjit.errors import InternalError
+from asyncjit.ir import Call, Copy
+from asyncjit.runs import STARTED, Command, Start, Stimulus
+from asyncjit.scheduler import Scheduler
+from asyncjit.testing.soak.oracle import InjectedError
+from asyncjit.testing.soak.program import DeviceOptions, Program
+from asyncjit.testing.soak.stage import Recording
+
+__all__ = ["CheckedScheduler", "SimulatedEngine", "open_device"]
+
+
+class CheckedScheduler(Scheduler):
+    """Checks its invariants after every step, and with other means that no group is given more room than it has."""
+
+    verifies = True
+
+    def step(self, stimulus: Stimulus) -> list[Command]:
+        """As ``Scheduler.step``.
+
+        Raises:
+            InternalError: an invariant does not hold.
+        """
+        commands = super().step(stimulus)
+        starts = [command for command in commands if type(command) is Start]
+        if self.verifies and not (starts and starts[0].inline):
+            self.verify()
+            for start in starts:
+                self._check_room(start)
+        return commands
+
+    def _check_room(self, start: Start) -> None:
+        group = start.run.group
+        running = sum(run.group is group and run.state in STARTED for run in self._ledger.live.values())
+        if group.in_flight_max is not None and running > group.in_flight_max:
+            raise InternalError(
+                f"{running} replays of {group.name!r} run, {group.in_flight_max} may", story=self.story()
+            )
+
+
+class _Jobs(Background):
+    """What the helper thread would do, one job at a time, when somebody says so."""
+
+    def __init__(self) -> None:
+        super().__init__("asyncjit-simulated")
+        self.jobs: deque[Callable[[], object]] = deque()
+
+    def submit(self, job: Callable[[], object]) -> bool:
+        self.jobs.append(job)
+        return True
+
+    def close(self, timeout_s: float) -> bool:
+        while self.jobs:
+            self.jobs.popleft()()
+        return super().close(timeout_s)
+
+
+class SimulatedEngine(Recording):
+    """An engine on simulated devices that does nothing by itself."""
+
+    def __init__(self, program: Program, *, verifies: bool = True) -> None:
+        self.simulated = [open_device(f"sim{index}", options) for index, options in enumerate(program.devices)]
+        super().__init__(
+            self.simulated,
+            replays_queued_max=program.replays_queued_max,
+            memory_bytes_max=program.memory_bytes_max,
+            clock=self.simulated[0].clock,
+        )
+        self._scheduler: CheckedScheduler = CheckedScheduler(
+            replays_queued_max=program.replays_queued_max,
+            memory_bytes_max=program.memory_bytes_max,
+            devices_ahead=[device.name for device in self.simulated if device.capabilities.submits_ahead],
+        )
+        self._scheduler.verifies = verifies
+        self._background = self.helper = _Jobs()
+
+
+def open_device(name: str, options: DeviceOptions) -> SimDevice:
+    """The simulated device that a program asks for."""
+    durations = random.Random(options.seed)
+
+    def duration(call: Call | Copy) -> float:
+        return float(1 + durations.randrange(options.slow_calls))
+
+    faults: list[Fault] = [CallFault(run, call, InjectedError()) for run, call in options.broken_calls]
+    faults += [MemoryFault(number) for number in options.full_allocations]
+    if options.lost_at_s is not None:
+        faults.append(LossFault(options.lost_at_s))
+    return SimDevice(
+        name,
+        seed=options.seed,
+        streams_max=options.streams_max,
+        workers=options.workers,
+        hop_s=options.hop_s,
+        submits_ahead=options.submits_ahead,
+        inline_s_max=options.inline_s_max,
+        duration=duration,
+        faults=faults,
+    )
