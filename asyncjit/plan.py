@@ -21,6 +21,7 @@ from asyncjit.graph import build_graph
 from asyncjit.ir import Access, Buffer, Cost, Schedule, SlotKind, View, verify_schedule
 from asyncjit.memory import align, plan_memory, verify_bytes
 from asyncjit.placement import Placement, place
+from asyncjit.regions import outside_accesses
 
 __all__ = [
     "ANY_LANE",
@@ -297,11 +298,10 @@ def _slot_accesses(
 
 def _outside_accesses(schedule: Schedule, segment: Segment) -> Iterator[tuple[int, View, Access]]:
     """The accesses of a segment to INPUT and STATE slots."""
-    for call in segment.calls:
-        for view, access in schedule.calls[call].accesses():
-            slot = schedule.slot_of(view.buffer)
-            if slot is not None and view.nbytes and schedule.slots[slot].kind is not SlotKind.OUTPUT:
-                yield slot, view, access
+    for view, access in (each for call in segment.calls for each in outside_accesses(schedule.calls[call])):
+        slot = schedule.slot_of(view.buffer)
+        if slot is not None and view.nbytes and schedule.slots[slot].kind is not SlotKind.OUTPUT:
+            yield slot, view, access
 
 
 def _listed(touched: dict[int, _Touched]) -> tuple[SlotAccess, ...]:

@@ -10,11 +10,13 @@ out only a row equal to it, and only a contiguous range around all of it takes o
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from math import prod
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from asyncjit.ir import View
+from asyncjit.ir import Access, Call, Copy, Operand, View
 
-__all__ = ["HasRegion", "Region", "RegionIndex", "overlap", "region_of", "without"]
+__all__ = ["HasRegion", "Region", "RegionIndex", "outside_accesses", "overlap", "region_of", "without"]
 
 
 class Region(NamedTuple):
@@ -38,6 +40,24 @@ def region_of(view: View, key: int | None = None, shift: int = 0) -> Region:
     if view.count <= 1 or view.stride_bytes <= view.block_bytes:
         return Region(key, start, start + view.nbytes)
     return Region(key, start, start + view.nbytes, view.block_bytes, view.stride_bytes)
+
+
+def outside_accesses(call: Call | Copy) -> Iterator[tuple[View, Access]]:
+    """The bytes that a call touches, for whoever takes what is written for overwritten.
+
+    Where a view is an extent with bytes in between that the call does not touch, as of ``a[::2, ::3]``, writing leaves
+    what is there: that counts as reading it too, so that neither an earlier write nor its failure is forgotten.
+    """
+    for operand, (view, access) in zip(call.operands, call.accesses(), strict=True):
+        if access is Access.WRITE and view.count == 1 and _has_gaps(operand):
+            access = Access.READ_WRITE
+        yield view, access
+
+
+def _has_gaps(operand: Operand) -> bool:
+    steps = [(extent, abs(stride)) for extent, stride in zip(operand.shape, operand.strides, strict=True) if stride]
+    itemsize = operand.view.nbytes - sum((extent - 1) * stride for extent, stride in steps)
+    return operand.view.nbytes > itemsize * prod(extent for extent, _ in steps)
 
 
 def overlap(a: Region, b: Region) -> bool:

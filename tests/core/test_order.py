@@ -1,12 +1,12 @@
 """Programs against the scheduler: whatever the order of events, all is as in the serial run in ticket order.
 
-Law: worlds only (see ``scheduler_world``); rules one by one are in ``test_flow`` and ``test_scheduler``.
+Law: worlds only (see ``asyncjit.testing.worlds``); rules one by one are in ``test_flow`` and ``test_scheduler``.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from itertools import product
 
 import pytest
@@ -18,22 +18,15 @@ from asyncjit.errors import InternalError
 from asyncjit.flow import Flow
 from asyncjit.ledger import Ledger
 from asyncjit.plan import Plan
-from asyncjit.records import GroupState, Run, State
+from asyncjit.records import Run, State
 from asyncjit.runs import TRANSITIONS, Command
 from asyncjit.stains import Stains
-from tests.core.scheduler_program import CPU, GPU, Call, Choose, Part, Span, output_of, random_program
-from tests.core.scheduler_world import World
+from asyncjit.testing.worlds.explore import explore, new_groups
+from asyncjit.testing.worlds.program import CPU, GPU, Call, Choose, Part, Span, output_of, random_program
+from asyncjit.testing.worlds.world import World
 
 #: Programs after which a fault counts as not found.
 FAULT_SEEDS = 2_000
-
-
-def new_groups() -> list[GroupState]:
-    return [
-        GroupState("one", in_flight_max=1),
-        GroupState("two", in_flight_max=2, on_cancel="abandon"),
-        GroupState("many", in_flight_max=None, exempt=True),
-    ]
 
 
 def play(world: World, choose: Choose, *, calm: int = 150) -> None:
@@ -109,55 +102,6 @@ def small_call(kind: str, index: int, device: str) -> Call:
     return Call(parts, group=2, device=device, has_output=True)
 
 
-def fingerprint(world: World) -> object:
-    """All that the future depends on: equal for two worlds that go on in the same ways."""
-    ledger = world.scheduler._ledger
-    bytes_ = [Region(key, at, at + 1) for key, content in sorted(world.memory.items()) for at in range(len(content))]
-    hazards = [ledger.tracker.hazards([byte], [byte]) for byte in bytes_]
-    probes = [[[dep.ticket for dep in kind] for kind in (found.raw, found.war, found.waw)] for found in hazards]
-    stains = [(run.ticket, region) for _, found in sorted(ledger.stains.by_key.items()) for run, region in found]
-    runs = [
-        None
-        if run is None
-        else (
-            run.state,
-            run.ticket,
-            run.waiters,
-            run.cancelled,
-            run.unwanted,
-            sorted((other.ticket, segment) for other, segment in run.predecessors.items()),
-            sorted(other.ticket for other in run.needs),
-            type(run.error),
-            run in world.fired,
-            run in world.tasks and (world.tasks[run].left, world.tasks[run].is_spoilt),
-            {part: at.hex() for part, at in world.digests.get(run, {}).items()},
-        )
-        for run in world.runs
-    ]
-    inbox = [(type(stimulus).__name__, stimulus.run.ticket) for stimulus in world.inbox]
-    memory = sorted((key, bytes(content)) for key, content in world.memory.items())
-    return repr((probes, stains, runs, inbox, memory, world.disturbances_left))
-
-
-def explore(calls: Sequence[Call], disturbances: int) -> Iterator[World]:
-    """Every end that the program can come to: all orders of all actions, worlds that look the same only once."""
-    seen: set[object] = set()
-    paths: list[tuple[tuple[str, int, int], ...]] = [()]
-    while paths:
-        path = paths.pop()
-        world = World(calls, new_groups(), disturbances=disturbances)
-        world.verifies = False
-        for action in path:
-            world.do(action)
-        world.scheduler.verify()
-        mark = fingerprint(world)
-        if mark not in seen:
-            seen.add(mark)
-            paths += [(*path, action) for action in (*world.actions(), *world.disturbances())]
-            if not world.actions():
-                yield world
-
-
 SMALL = [
     *((CPU, *kinds) for kinds in product((READ, UPDATE), (WRITE, UPDATE, LATE_WRITE), (READ, WRITE, CHAIN))),
     *((GPU, *kinds) for kinds in product((READ, LATE_WRITE), (UPDATE,), (READ, WRITE))),
@@ -229,7 +173,7 @@ stains_heal, stains_source = Stains.heal, Stains.source
         ("asyncjit.flow.Flow._start", released_when_started),
         ("asyncjit.stains.Stains.heal", healed_by_whoever_is_done),
         ("asyncjit.stains.Stains.source", seen_whoever_covers_it),
-        ("tests.core.scheduler_program.gate_fronts", gated_at_the_first_touch_only),
+        ("asyncjit.testing.worlds.program.gate_fronts", gated_at_the_first_touch_only),
     ],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )

@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from asyncjit.testing.soak.choices import Choices, RecordedChoices, SeededChoices
 from asyncjit.testing.soak.seeds import play_choices, play_seed
+from asyncjit.testing.soak.threads import play_threads
 
-__all__ = ["Choices", "RecordedChoices", "SeededChoices", "play_choices", "play_seed"]
+__all__ = ["Choices", "RecordedChoices", "SeededChoices", "play_choices", "play_seed", "play_threads"]

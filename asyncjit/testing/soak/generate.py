@@ -91,7 +91,7 @@ class _Generator:
             inline_s_max=1e9 if choose(4) == 1 else 0.0,
             slow_calls=1 + choose(4),
             broken_calls=broken,
-            full_allocations=(choose(30),) if is_disturbed and choose(8) == 1 else (),
+            full_allocations=(3 + choose(30),) if is_disturbed and choose(8) == 1 else (),
             lost_at_s=float(choose(40)) if is_disturbed and choose(8) == 1 else None,
         )
 

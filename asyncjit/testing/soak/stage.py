@@ -18,7 +18,7 @@ import numpy as np
 
 from asyncjit import numpy as anp
 from asyncjit.engine import Engine, _current
-from asyncjit.errors import AliasError, DeviceError, EngineBusyError
+from asyncjit.errors import AliasError, AsyncJitError, DeviceError, EngineBusyError
 from asyncjit.jit import JitFunction, assign, jit, kernel, snapshot
 from asyncjit.numpy import Array
 from asyncjit.replay import Replay
@@ -251,7 +251,11 @@ class Stage:
         maker = self.records.get(source.index)
         if maker is None or maker.refusal is not None or (maker.replay is None and maker.arrays is None):
             return None
-        return view_of(maker.outputs()[source.part], source.view)
+        try:
+            return view_of(maker.outputs()[source.part], source.view)
+        except AsyncJitError:
+            # It was removed, or waits for another thread's capture, so that nobody knows its outputs.
+            return None
 
     def _carry_out(self, record: Record, arrays: list[Any]) -> None:
         statement = record.statement

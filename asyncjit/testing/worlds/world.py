@@ -39,7 +39,7 @@ from asyncjit.runs import (
     WaitStarted,
 )
 from asyncjit.scheduler import Scheduler
-from tests.core.scheduler_program import (
+from asyncjit.testing.worlds.program import (
     CPU,
     GPU,
     OUTPUTS_FROM,
@@ -49,7 +49,7 @@ from tests.core.scheduler_program import (
     footprint_of,
     output,
 )
-from tests.core.scheduler_serial import CaptureFailureError, KernelFailureError, Serial
+from asyncjit.testing.worlds.serial import CaptureFailureError, KernelFailureError, Serial
 
 
 @dataclass(eq=False)

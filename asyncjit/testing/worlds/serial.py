@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 
 from asyncjit.errors import DependencyError, DeviceLostError, EngineClosedError
 from asyncjit.records import Run, State
-from tests.core.scheduler_program import OUTPUT_BYTES, OUTPUTS_FROM, Call, execute, output
+from asyncjit.testing.worlds.program import OUTPUT_BYTES, OUTPUTS_FROM, Call, execute, output
 
 
 class KernelFailureError(Exception):

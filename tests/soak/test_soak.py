@@ -1,0 +1,120 @@
+"""Soak runs in virtual time and on threads: whatever happens when, all is as in the serial run in ticket order.
+
+Law: few seeds, quickly; ``python -m asyncjit.testing soak`` plays as many as there is time for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from asyncjit.testing.__main__ import main
+from asyncjit.testing.soak import RecordedChoices, SeededChoices, play_choices, play_seed, play_threads
+from asyncjit.testing.soak.generate import generate_program
+from asyncjit.testing.soak.play import Play
+
+#: 300 seeds, in blocks so that a failure costs no more than its block.
+BLOCKS, BLOCK = 12, 25
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_random_programs_equal_the_serial_run_in_ticket_order(block: int) -> None:
+    total: Counter[str] = Counter()
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        total += play_seed(seed)
+    assert all(total[outcome] for outcome in ("done", "failed", "dropped")), "a block that meets one outcome only"
+
+
+def test_random_programs_equal_the_serial_run_on_trio() -> None:
+    for seed in range(1000, 1015):
+        play_seed(seed, backend="trio")
+
+
+class DrawnChoices:
+    """Choices that Hypothesis makes, so that what fails shrinks."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self._data = data
+
+    def choose(self, count: int) -> int:
+        return self._data.draw(st.integers(0, count - 1)) if count > 1 else 0
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_programs_equal_the_serial_run_and_shrink_when_they_do_not(data: st.DataObject) -> None:
+    play_choices(DrawnChoices(data), length_max=6)
+
+
+def test_a_seed_does_the_same_every_time_and_so_does_the_list_of_its_choices() -> None:
+    def trace(choices: SeededChoices | RecordedChoices) -> list[str]:
+        import anyio
+
+        play = Play(generate_program(choices), choices)
+        anyio.run(play.run)
+        play.finish()
+        return [str(line) for line in play.lines]
+
+    seeded = SeededChoices(12)
+    first = trace(seeded)
+    assert len(first) > 20
+    assert trace(SeededChoices(12)) == first
+    assert trace(RecordedChoices(seeded.taken)) == first
+
+
+def test_a_failing_seed_says_how_to_replay_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asyncjit.testing.soak.oracle.churned", lambda values: values)
+    failures: dict[int, AssertionError] = {}
+    for seed in range(20):
+        try:
+            play_seed(seed)
+        except AssertionError as error:
+            failures[seed] = error
+    seed, failure = failures.popitem()
+    notes = "\n".join(failure.__notes__)
+    assert f"python -m asyncjit.testing soak --first {seed} --seeds 1" in notes
+    assert "what happened:" in notes
+    assert "statements: " in notes
+
+
+def test_the_command_plays_seeds_and_small_worlds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["soak", "--seeds", "3", "--first", "7"]) == 0
+    assert main(["worlds", "--segments", "1", "--every", "200"]) == 0
+    out = capsys.readouterr().out
+    assert "3 seeds from 7 on are as in the serial run" in out
+    assert "ends, all as in the serial run" in out
+
+
+def test_the_command_tells_of_a_seed_that_fails(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("asyncjit.testing.soak.oracle.churned", lambda values: values)
+    assert main(["soak", "--seeds", "50"]) == 1
+    assert "fails" in capsys.readouterr().err
+
+
+# Real threads.
+
+
+@pytest.fixture
+def hasty_switches() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_programs_on_workers_called_by_several_threads_equal_the_serial_run() -> None:
+    for seed in range(12):
+        play_threads(seed)
+
+
+@pytest.mark.usefixtures("hasty_switches")
+def test_programs_on_workers_equal_the_serial_run_when_threads_are_switched_all_the_time() -> None:
+    for seed in range(20, 26):
+        play_threads(seed)
