@@ -299,8 +299,10 @@ class SimDevice:
         self._note("lost", -1)
         self._timeline.clear()
         self._waiting.clear()
-        for run in list(self._live.values()):
+        live = list(self._live.values())
+        for run in live:
             run.failure = run.failure or (self._faults.loss(), None)
+        for run in live:
             # The end of another may have opened its last gate meanwhile, and so have ended it.
             if run.gates_left == 0 and run.number in self._live:
                 self._complete(run)

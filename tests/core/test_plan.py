@@ -149,6 +149,29 @@ def test_bytes_are_listed_once_with_the_first_segment_and_outputs_are_not() -> N
     assert spans(plan.writes) == [(1, 0, 32, 0)]
 
 
+@pytest.mark.parametrize(
+    ("shape", "strides", "reads"),
+    [
+        ((16,), (1,), False),
+        ((4, 2), (4, 1), False),
+        ((4, 4), (1, 4), False),
+        ((4, 2), (-4, 1), False),
+        ((2, 2, 4), (8, 0, 1), False),
+        ((2, 2), (12, 3), True),
+        ((2, 2), (-12, 3), True),
+    ],
+)
+def test_a_write_with_gaps_counts_as_reading_what_it_leaves(
+    shape: tuple[int, ...], strides: tuple[int, ...], reads: bool
+) -> None:
+    """Else it would heal what failed in between, and hide who wrote there."""
+    x = new_buffer("d0", 16)
+    offset = 12 if strides[0] < 0 else 0
+    plan = accesses([call_of([], [operand_of(x, shape, strides, "uint8", 1, offset)])], Slot(SlotKind.INPUT, x))
+    assert spans(plan.reads) == (spans(plan.writes) if reads else [])
+    assert plan.writes
+
+
 def test_within_a_segment_what_lies_inside_something_larger_needs_no_entry() -> None:
     x = new_buffer("d0", 32)
     calls = [call_of([part(x, 4, 8), column(x, 2)], []), call_of([whole(x)], [])]

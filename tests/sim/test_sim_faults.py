@@ -57,6 +57,14 @@ class TestFaults:
         assert held.fence.done
         assert [type(error) for error in reports] == [DeviceLostError]
 
+    def test_a_loss_ends_each_submission_once(self) -> None:
+        """The end of the first opens the last gate of the second, which so ends within the end of the first."""
+        device = SimDevice(faults=[LossFault(at_s=2.5)])
+        first, reports = submit(device, fork_join(device, 1))
+        _, others = submit(device, fork_join(device, 1), gates={0: [first.fence]})
+        device.run_until_idle()
+        assert [type(error) for error in (*reports, *others)] == [DeviceLostError] * 2
+
     def test_an_allocation_finds_no_memory_on_demand(self) -> None:
         device = SimDevice(faults=[MemoryFault(allocation=1), MemoryFault(allocation=3)])
         device.allocate(8)

@@ -211,7 +211,8 @@ class _Generator:
             # In place between views that may overlap it takes two tickets.
             kind = "new"
         operations = FLOAT_OPERATIONS if self.is_float else OPERATIONS[:5]
-        operation = operations[choose(len(operations))]
+        # Between threads each statement has to be one replay; in place only the first two are.
+        operation = operations[choose(2 if self.threads else len(operations))]
         step = Step(kind, Place(1), operation, 2 + choose(5) if kind == "write" else Place(0), Place(0))
         shapes = (shape,) if kind == "new" else ()
         return Statement("eager", sources, shapes, step=step, device=device, thread=thread)
