@@ -99,6 +99,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "asyncjit.jit": frozenset({"numpy", "anyio"}),
     "asyncjit.pipeline": frozenset({"anyio"}),
     "asyncjit.prefetch": frozenset({"numpy", "anyio"}),
+    "asyncjit.testing": frozenset({"numpy", "anyio"}),
     "asyncjit.demo": frozenset({"numpy", "rich", "sklearn", "threadpoolctl"}),
 }
 

@@ -119,11 +119,6 @@ class SimDevice:
     def now_s(self) -> float:
         return self.clock.now_s()
 
-    @property
-    def next_s(self) -> float | None:
-        """When the next thing happens, or None when nothing will without the outside."""
-        return self._timeline.next_s
-
     def allocate(self, nbytes: int) -> Array:
         return self.allocate_array((nbytes,), "uint8")
 
@@ -286,7 +281,7 @@ class SimDevice:
         del self._live[run.number]
         self._note("reported", run.number)
         try:
-            run.submission.report(run.submission, *(run.failure or (None, None)))
+            run.submission.report(run.submission, *(run.failure or (self._faults.loss() if self._lost else None, None)))
         except Exception:
             _logger.exception("the report of submission %d raised on device %r", run.number, self.name)
         finally:
@@ -299,10 +294,7 @@ class SimDevice:
         self._note("lost", -1)
         self._timeline.clear()
         self._waiting.clear()
-        live = list(self._live.values())
-        for run in live:
-            run.failure = run.failure or (self._faults.loss(), None)
-        for run in live:
+        for run in list(self._live.values()):
             # The end of another may have opened its last gate meanwhile, and so have ended it.
             if run.gates_left == 0 and run.number in self._live:
                 self._complete(run)

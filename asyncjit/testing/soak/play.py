@@ -110,7 +110,7 @@ class Play:
             self.engine._step(DeviceLost(device.name, RuntimeError("the soak run has failed")))
 
     def _next_action(self) -> Callable[[Any], Awaitable[None]] | None:
-        devices = [device for device in self.engine.simulated if device.next_s is not None]
+        devices = [device for device in self.engine.simulated if device._timeline.next_s is not None]
         possible: list[Callable[[Any], Awaitable[None]]] = []
         if self.next < len(self.program.statements):
             possible.append(self._perform)
@@ -147,7 +147,7 @@ class Play:
         return [each for each in self._taken()[-5:] if each.replay is not None and each.statement.kind != "eager"]
 
     async def _step(self, tasks: Any) -> None:
-        devices = [device for device in self.engine.simulated if device.next_s is not None]
+        devices = [device for device in self.engine.simulated if device._timeline.next_s is not None]
         device = devices[self.choose(len(devices))]
         count = len(device.trace)
         device.step()
