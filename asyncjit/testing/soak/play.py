@@ -92,15 +92,25 @@ class Play:
             try:
                 while (action := self._next_action()) is not None:
                     await action(tasks)
+                    self._raise_violations()
                 await _turns(TURNS * (2 + len(self.waits)))
                 waiting = [wait.record for wait in self.waits if not wait.ended]
                 assert not waiting, f"nothing happens any more, and somebody waits for {waiting}"
                 assert self.engine._scheduler.is_idle, "nothing happens any more, and the engine is not idle"
+                pending = [each for each in self._arrays() if each._storage.writer is not None]  # type: ignore[attr-defined]
+                assert not pending, f"nothing happens any more, and arrays are pending: {pending}"
             except BaseException:
                 self._give_up()
                 raise
             finally:
                 tasks.cancel_scope.cancel()
+
+    def _raise_violations(self) -> None:
+        for violation in self.engine._scheduler.violations:
+            raise violation
+
+    def _arrays(self) -> list[Array]:
+        return [*self.stage.bases, *(array for record in self._taken() for array in record.arrays or ())]
 
     def _give_up(self) -> None:
         """End everything, so that tasks that wait for work to be finished can be cancelled."""
@@ -268,6 +278,7 @@ class Play:
             for part, array in enumerate(record.arrays or ()):
                 self._read_now(Source("output", record.index, part), array)
         self.engine.close(10.0)
+        self._raise_violations()
         self.engine._scheduler.verify()
         for each in self.order:
             if isinstance(each, Record):
@@ -278,7 +289,7 @@ class Play:
             assert values.tobytes() == content, f"{what} has changed"
 
 
-WEIGHTS = {"_perform": 4, "_step": 6, "_help": 1, "_wait": 2, "_turn": 2, "_read": 1, "_disturb": 1}
+WEIGHTS = {"_perform": 4, "_step": 6, "_help": 1, "_wait": 2, "_turn": 2, "_read": 1, "_disturb": 2}
 
 
 async def _turns(count: int) -> None:

@@ -24,22 +24,26 @@ __all__ = ["CheckedScheduler", "SimulatedEngine", "open_device"]
 
 
 class CheckedScheduler(Scheduler):
-    """Checks its invariants after every step, and with other means that no group is given more room than it has."""
+    """Checks its invariants after every step, and with other means that no group is given more room than it has.
+
+    What does not hold goes to ``violations``: raised in the middle of a report, it would be lost on the device.
+    """
 
     verifies = True
+    violations: tuple[BaseException, ...] = ()
 
     def step(self, stimulus: Stimulus) -> list[Command]:
-        """As ``Scheduler.step``.
-
-        Raises:
-            InternalError: an invariant does not hold.
-        """
-        commands = super().step(stimulus)
-        starts = [command for command in commands if type(command) is Start]
-        if self.verifies and not (starts and starts[0].inline):
-            self.verify()
-            for start in starts:
-                self._check_room(start)
+        """As ``Scheduler.step``. What that raises is a violation too."""
+        try:
+            commands = super().step(stimulus)
+            starts = [command for command in commands if type(command) is Start]
+            if self.verifies and not (starts and starts[0].inline):
+                self.verify()
+                for start in starts:
+                    self._check_room(start)
+        except Exception as error:
+            self.violations += (error,)
+            raise
         return commands
 
     def _check_room(self, start: Start) -> None:
