@@ -17,26 +17,16 @@ from asyncjit.errors import AsyncJitError, DependencyError, WouldBlockError
 from asyncjit.numpy import Array
 from asyncjit.records import FINISHED, STARTED
 from asyncjit.replay import Replay
-from asyncjit.runs import CloseDeadline, DeviceLost
 from asyncjit.testing.soak.choices import Choices
 from asyncjit.testing.soak.oracle import Oracle
 from asyncjit.testing.soak.program import Program, Source
 from asyncjit.testing.soak.simulation import SimulatedEngine
-from asyncjit.testing.soak.stage import Record, Stage
+from asyncjit.testing.soak.stage import Read, Record, Stage
 
-__all__ = ["Play", "Read"]
+__all__ = ["Play"]
 
 #: Turns of the loop after which whoever was woken has run.
 TURNS = 4
-
-
-@dataclass(frozen=True, eq=False)
-class Read:
-    """What reading an array gave, at one place of the order."""
-
-    source: Source
-    found: np.ndarray | BaseException
-    where: str
 
 
 @dataclass(eq=False)
@@ -66,6 +56,8 @@ class Play:
         self.views: list[tuple[np.ndarray, bytes, str]] = []
         self.lines: list[object] = []
         self.next = 0
+        #: What ended the run before its time; what tasks raise after that counts for nothing.
+        self.failure: BaseException | None = None
 
     def note(self, line: str) -> None:
         """Add a line to the trace."""
@@ -82,7 +74,8 @@ class Play:
         try:
             await self._run()
         except BaseExceptionGroup as errors:
-            first: BaseException = errors
+            self._raise_violations()
+            first: BaseException = self.failure or errors
             while isinstance(first, BaseExceptionGroup):
                 first = first.exceptions[0]
             raise first from None
@@ -99,7 +92,8 @@ class Play:
                 assert self.engine._scheduler.is_idle, "nothing happens any more, and the engine is not idle"
                 pending = [each for each in self._arrays() if each._storage.writer is not None]  # type: ignore[attr-defined]
                 assert not pending, f"nothing happens any more, and arrays are pending: {pending}"
-            except BaseException:
+            except BaseException as error:
+                self.failure = error if isinstance(error, Exception) else None
                 self._give_up()
                 raise
             finally:
@@ -113,11 +107,13 @@ class Play:
         return [*self.stage.bases, *(array for record in self._taken() for array in record.arrays or ())]
 
     def _give_up(self) -> None:
-        """End everything, so that tasks that wait for work to be finished can be cancelled."""
-        self.engine._scheduler.verifies = False
-        self.engine._step(CloseDeadline())
-        for device in self.engine.simulated:
-            self.engine._step(DeviceLost(device.name, RuntimeError("the soak run has failed")))
+        """Let go whoever waits, so that tasks can be cancelled: the engine may be too broken to end anything."""
+        for wait in self.waits:
+            wait.replay.settled.signal()
+        for array in self._arrays():
+            while (writer := array._storage.writer) is not None:  # type: ignore[attr-defined]
+                array._storage.leave(writer)  # type: ignore[attr-defined]
+                writer.settled.signal()
 
     def _next_action(self) -> Callable[[Any], Awaitable[None]] | None:
         devices = [device for device in self.engine.simulated if device._timeline.next_s is not None]

@@ -6,7 +6,6 @@ Law: runs and reports; decides nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import anyio
 
@@ -54,6 +53,3 @@ def play_seed(seed: int, *, backend: str = "asyncio", verifies: bool = True) -> 
         error.add_note(f"choices: {choices.taken}")
         error.add_note(f"replay it alone: python -m asyncjit.testing soak --first {seed} --seeds 1")
         raise
-
-
-Report = Callable[[str], None]

@@ -36,6 +36,7 @@ from asyncjit.testing.soak.program import (
 
 __all__ = [
     "BrokenKernelError",
+    "Read",
     "Record",
     "Recording",
     "Stage",
@@ -162,6 +163,15 @@ class Record:
             assert self.replay is not None
             self.arrays = self.replay.result or ()
         return self.arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """What reading an array gave, at one place of the order."""
+
+    source: Source
+    found: np.ndarray | BaseException
+    where: str
 
 
 _taken: contextvars.ContextVar[list[Replay[Any]] | None] = contextvars.ContextVar("asyncjit_soak_taken", default=None)
