@@ -22,9 +22,11 @@ from asyncjit.errors import (
     HostReadError,
     InternalError,
     KernelError,
+    LoadError,
     NothingCapturedError,
     ReplayCancelledError,
     ReplayMismatchError,
+    SaveError,
     WouldBlockError,
 )
 from asyncjit.instruments import Instrument
@@ -35,6 +37,7 @@ from asyncjit.numpy._eager import eager_sink as _eager_sink
 from asyncjit.pipeline import PipelineStatistics, StageStatistics, pipeline
 from asyncjit.prefetch import Prefetch, PrefetchStatistics, prefetch
 from asyncjit.replay import Replay
+from asyncjit.saving import load, save
 from asyncjit.times import CallTimes, ReplayTimes
 from asyncjit.tracing import Trace, trace
 
@@ -61,6 +64,7 @@ __all__ = [
     "InternalError",
     "JitFunction",
     "KernelError",
+    "LoadError",
     "NothingCapturedError",
     "PipelineStatistics",
     "Prefetch",
@@ -69,6 +73,7 @@ __all__ = [
     "ReplayCancelledError",
     "ReplayMismatchError",
     "ReplayTimes",
+    "SaveError",
     "StageStatistics",
     "Trace",
     "WouldBlockError",
@@ -77,8 +82,10 @@ __all__ = [
     "default_engine",
     "jit",
     "kernel",
+    "load",
     "pipeline",
     "prefetch",
+    "save",
     "snapshot",
     "spec",
     "trace",

@@ -16,6 +16,8 @@ attributes (keyword arguments of the constructor), so that a program can act on 
     ├── KernelError                     a call failed; the cause is chained
     ├── DependencyError                 a replay that this one reads from failed or was cancelled
     ├── ReplayCancelledError            you await a replay that was cancelled before it started
+    ├── SaveError                       this cannot be stored
+    ├── LoadError                       these bytes are not, or no longer, what was stored
     ├── DeviceError                     the world's fault
     │   ├── DeviceUnavailableError
     │   ├── DeviceLostError
@@ -39,9 +41,11 @@ __all__ = [
     "HostReadError",
     "InternalError",
     "KernelError",
+    "LoadError",
     "NothingCapturedError",
     "ReplayCancelledError",
     "ReplayMismatchError",
+    "SaveError",
     "WouldBlockError",
 ]
 
@@ -109,6 +113,14 @@ class DependencyError(AsyncJitError):
 
 class ReplayCancelledError(AsyncJitError):
     """The replay was cancelled before it started, as if it had never been called; call the function again."""
+
+
+class SaveError(AsyncJitError):
+    """A function, or something in its captures, cannot be stored; nothing was written."""
+
+
+class LoadError(AsyncJitError):
+    """What is read was not written by ``save``, not by this version, is damaged, or needs what is not there."""
 
 
 class DeviceError(AsyncJitError):

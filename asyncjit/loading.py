@@ -181,11 +181,12 @@ class Loader(Conductor):
         *,
         lowering: bool = True,
         executor: str | None = None,
+        plan: Plan | None = None,
     ) -> Program:
         """Make a schedule replayable. ``state``: slot -> storage, kept alive. ``outputs``: slot -> (shape, dtype).
 
         The program can be submitted at once; unless ``lowering`` is False, a thread of the engine's lowers it
-        meanwhile.
+        meanwhile. It begins with ``plan``, or in program order.
 
         Raises:
             DeviceError: the calls are on several devices, or a kernel is unknown to theirs.
@@ -205,7 +206,7 @@ class Loader(Conductor):
                 self._process_inbox()
                 program.read_set = self._scheduler.read_set(regions)
             weakref.finalize(program, self._inbox.append, DropReadSet(program.read_set)).atexit = False
-        program.loaded = self._load_plan(program, program_order_plan(schedule), executor)
+        program.loaded = self._load_plan(program, plan or program_order_plan(schedule), executor)
         if lowering and len(schedule.calls) > 1:
             # Refused by an engine that is closing: the program order does as well for what is left to do.
             self._background.submit(lambda: self.lower(program, executor))

@@ -27,7 +27,16 @@ NAMES = (
     "server",
     "cancel_storm",
     "memory_endless",
+    "pickle",
 )
+
+
+#: Modules that cannot have the name of their benchmark, which is one of the standard library.
+MODULES = {"pickle": "pickle_"}
+
+
+def module_of(name: str) -> str:
+    return f"benchmarks.{MODULES.get(name, name)}"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="one line of JSON instead of a table")
     options = parser.parse_args(arguments)
     try:
-        figures = importlib.import_module(f"benchmarks.{options.name}").run()
+        figures = importlib.import_module(module_of(options.name)).run()
     except ModuleNotFoundError as error:
         print(f"{options.name} needs {error.name}: pip install '.[bench]'", file=sys.stderr)
         return 2

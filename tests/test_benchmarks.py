@@ -11,13 +11,13 @@ import pytest
 
 from asyncjit import plan
 from asyncjit.placement import place
-from benchmarks import _graphs, cancel_storm, memory, memory_endless, pipeline3, server
-from benchmarks.__main__ import NAMES, main, table
+from benchmarks import _graphs, cancel_storm, memory, memory_endless, pickle_, pipeline3, server
+from benchmarks.__main__ import NAMES, main, module_of, table
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_benchmark_is_a_module_with_a_run(name: str) -> None:
-    assert callable(importlib.import_module(f"benchmarks.{name}").run)
+    assert callable(importlib.import_module(module_of(name)).run)
 
 
 def test_an_unknown_name_is_refused_with_the_names(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,6 +89,16 @@ def test_the_storm_says_what_it_found() -> None:
         "leaked_threads": 0,
         "wrong": 0,
     }
+
+
+def test_a_pickled_model_weighs_its_weights_and_little_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pickle_, "ROUNDS", 1)
+    monkeypatch.setattr(pickle_, "UNITS", (64, 128, 10))
+    figures = pickle_.run()
+    assert set(figures) == {"dump_ms", "load_ms", "bytes", "weight_bytes", "captures"}
+    assert figures["captures"] == 2
+    assert figures["weight_bytes"] == 4 * (64 * 128 + 128 * 10 + 128 + 10)
+    assert int(str(figures["weight_bytes"])) < int(str(figures["bytes"])) < 2 * int(str(figures["weight_bytes"]))
 
 
 def test_the_endless_run_counts_its_replays_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit.placement",),
     ("asyncjit.memory",),
     ("asyncjit.plan",),
+    ("asyncjit.data_reader",),
     ("asyncjit.plan_data",),
     ("asyncjit.records",),
     ("asyncjit.runs",),
@@ -66,6 +67,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit.jit",),
     ("asyncjit.pipeline",),
     ("asyncjit.prefetch",),
+    ("asyncjit.saving",),
     ("asyncjit",),
     ("asyncjit.testing",),
     ("asyncjit.demo",),
@@ -100,6 +102,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "asyncjit.pipeline": frozenset({"anyio"}),
     "asyncjit.prefetch": frozenset({"numpy", "anyio"}),
     "asyncjit.testing": frozenset({"numpy", "anyio"}),
+    "asyncjit.saving": frozenset({"numpy"}),
     "asyncjit.demo": frozenset({"numpy", "rich", "sklearn", "threadpoolctl"}),
 }
 

@@ -7,7 +7,7 @@ bytes overlap. Nothing here knows what a call of a jitted function looks like; t
 from __future__ import annotations
 
 from asyncjit.capture.aliases import Pattern, bytes_of, pattern_of, region
-from asyncjit.capture.finish import Captured, Output, Result, finish
+from asyncjit.capture.finish import Captured, Output, Result, finish, touches_of
 from asyncjit.capture.pruned import Pruned, split
 from asyncjit.capture.recorder import Recorder
 from asyncjit.capture.traced import Traced, line_of, user_stacklevel, where_in_user_code
@@ -26,6 +26,7 @@ __all__ = [
     "pattern_of",
     "region",
     "split",
+    "touches_of",
     "user_stacklevel",
     "where_in_user_code",
 ]

@@ -19,7 +19,7 @@ from asyncjit.errors import NothingCapturedError
 from asyncjit.numpy._handle import ArraySpec, array_spec, c_strides
 from asyncjit.storage import Storage
 
-__all__ = ["Captured", "Output", "Result", "finish"]
+__all__ = ["Captured", "Output", "Result", "finish", "touches_of"]
 
 
 class Output(NamedTuple):
@@ -52,7 +52,8 @@ class Captured:
 
     ``bindings`` says for each INPUT slot which argument it begins with, and how many bytes from that argument's offset.
     ``pinned`` arguments are bound as state: the capture holds for this storage and offset only. ``merged`` tells that
-    arguments overlap, one of them is written, and the capture holds for this pattern of overlaps only.
+    arguments overlap, one of them is written, and the capture holds for this pattern of overlaps only. ``constants`` is
+    the state that was host data in the function.
     """
 
     schedule: ir.Schedule
@@ -65,6 +66,7 @@ class Captured:
     inputs_written: frozenset[int]
     state_touches: Mapping[Storage, tuple[StateTouch, ...]]
     met_at: Mapping[Storage, str]
+    constants: frozenset[Storage]
 
 
 def finish(recorder: Recorder, outputs: Sequence[Output]) -> Captured:
@@ -167,14 +169,16 @@ def _build(
         pinned=groups.pinned,
         merged=groups.merged,
         inputs_written=groups.written,
-        state_touches=_touches(calls, states),
+        state_touches=touches_of(calls, states),
         met_at={storage: recorder.met_at[storage] for storage in states},
+        constants=frozenset(storage for storage, buffer in states.items() if buffer in recorder.constants),
     )
 
 
-def _touches(
+def touches_of(
     calls: Iterable[ir.Call | ir.Copy], states: Mapping[Storage, ir.Buffer]
 ) -> dict[Storage, tuple[StateTouch, ...]]:
+    """What the calls touch of each state storage, for which a buffer stands."""
     storage_of = {buffer: storage for storage, buffer in states.items()}
     found: dict[Storage, dict[StateTouch, None]] = {storage: {} for storage in states}
     for call in calls:

@@ -36,6 +36,7 @@ class Entry:
     __slots__ = (
         "assemble",
         "bindings",
+        "build",
         "captured",
         "checks",
         "inputs_written",
@@ -71,6 +72,7 @@ class Entry:
         writes_state = any(touch.writes for touches in captured.state_touches.values() for touch in touches)
         #: An argument that is also state matters.
         self.checks = bool(self.states) and (writes_state or bool(self.inputs_written))
+        self.build = recorded.build
         self.assemble = _assembler(recorded)
         self.last_used = 0
         self.replays = 0

@@ -11,7 +11,7 @@ import types
 import weakref
 from collections.abc import AsyncIterable, Callable, Iterable
 from dataclasses import replace
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 import anyio.to_thread
 
@@ -29,7 +29,7 @@ from asyncjit.jit.tables import Tables
 from asyncjit.replay import Replay
 from asyncjit.streams import in_event_loop
 
-__all__ = ["JitFunction"]
+__all__ = ["JitFunction", "MethodFunction"]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -170,6 +170,13 @@ class JitFunction(Matching, Generic[P, R]):
         """The capture that a call with these arguments would replay, opaque, or None; calls nothing."""
         return self._match(args, kwargs)[4]
 
+    def __copy__(self) -> Self:
+        """Itself, as with Python's functions: what it reads outside is not copied either."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
     # What it holds.
 
     @property
@@ -225,7 +232,7 @@ class JitFunction(Matching, Generic[P, R]):
             return self
         known = self._instances.get(id(instance))
         tables = known[1] if known is not None and known[0]() is instance else self._adopt(instance)
-        return _Method(self, instance, tables)
+        return MethodFunction(self, instance, tables)
 
     def _adopt(self, instance: Any) -> Tables:
         key, instances = id(instance), self._instances
@@ -249,8 +256,8 @@ def _forget(instances: dict[int, tuple[weakref.ref[Any], Tables]], key: int, gon
         del instances[key]
 
 
-class _Method(JitFunction[Any, Any]):
-    # A jitted function as a method of one instance; a new one at every access, so it holds little.
+class MethodFunction(JitFunction[Any, Any]):
+    """A jitted function as a method of one instance; a new one at every access, so it holds little."""
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
@@ -278,7 +285,7 @@ class _Method(JitFunction[Any, Any]):
         return getattr(object.__getattribute__(self, "_owner"), name)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Method) and self._function == other._function
+        return isinstance(other, MethodFunction) and self._function == other._function
 
     def __hash__(self) -> int:
         return hash(self._function)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Generic, ParamSpec
 
 import numpy as np
@@ -20,7 +20,7 @@ from asyncjit.jit.tokens import static_token
 from asyncjit.numpy import Array, asarray
 from asyncjit.numpy._dispatch import current_sink
 
-__all__ = ["UserKernel", "kernel"]
+__all__ = ["OPERAND", "BoundKernel", "UserKernel", "kernel"]
 
 P = ParamSpec("P")
 
@@ -36,7 +36,7 @@ class UserKernel(Generic[P]):
         self._function: Callable[..., object] = function
         self._name: str = getattr(function, "__qualname__", repr(function))
         self._signature = inspect.signature(function)
-        self._bound: dict[Hashable, Callable[..., object]] = {}
+        self._bound: dict[Hashable, BoundKernel] = {}
         for name in (*writes, *reads_writes):
             parameter = self._signature.parameters.get(name)
             if parameter is None or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -61,14 +61,7 @@ class UserKernel(Generic[P]):
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         operands: list[tuple[str, Array]] = []
-        plan: list[tuple[str, Any]] = []
-        for name, value in bound.arguments.items():
-            if self._signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-                plan += [self._argument(f"{name}[{index}]", each, operands) for index, each in enumerate(value)]
-            elif self._signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-                plan += [self._argument(key, each, operands) for key, each in value.items()]
-            else:
-                plan.append(self._argument(name, value, operands))
+        plan = [self._argument(name, value, operands) for name, value in self._arguments(bound)]
         self._refuse_overlap(operands)
         access = tuple(self._access.get(name, ir.Access.READ) for name, _ in operands)
         implementation = self._implementation(bound, tuple(plan), access)
@@ -79,6 +72,17 @@ class UserKernel(Generic[P]):
             ir.Cost(0, nbytes),
         )
 
+    def _arguments(self, bound: inspect.BoundArguments) -> Iterator[tuple[str, Any]]:
+        """Every argument of a call by itself, with what it is called."""
+        for name, value in bound.arguments.items():
+            kind = self._signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_POSITIONAL:
+                yield from ((f"{name}[{index}]", each) for index, each in enumerate(value))
+            elif kind is inspect.Parameter.VAR_KEYWORD:
+                yield from value.items()
+            else:
+                yield name, value
+
     def _argument(self, name: str, value: Any, operands: list[tuple[str, Array]]) -> tuple[str, Any]:
         """Whether it is an operand; appends it when it is."""
         declared = name in self._access
@@ -86,7 +90,7 @@ class UserKernel(Generic[P]):
             value = asarray(value)
         if isinstance(value, Array):
             operands.append((name, value))
-            return name, _OPERAND
+            return name, OPERAND
         if declared:
             raise CaptureError(
                 f"kernel {self._name!r} writes {name!r}, which must be an array (anp.empty, or state), got a "
@@ -113,15 +117,36 @@ class UserKernel(Generic[P]):
 
     def _implementation(
         self, bound: inspect.BoundArguments, plan: tuple[tuple[str, Any], ...], access: tuple[ir.Access, ...]
-    ) -> Callable[..., object]:
+    ) -> BoundKernel:
         """A callable over the operands' views, the same object for equal calls: it is part of the kernel's identity."""
-        key = tuple((name, what if what is _OPERAND else what[0]) for name, what in plan)
+        key = tuple((name, what if what is OPERAND else what[0]) for name, what in plan)
         known = self._bound.get(key)
         if known is None:
             if len(self._bound) >= _BOUND_MAX:
                 self._bound.clear()
-            known = self._bound[key] = _bind(self._function, bound, plan, access)
+            arguments = tuple((name, what if what is OPERAND else what[1]) for name, what in plan)
+            known = self._bound[key] = BoundKernel(self, arguments, len(bound.args), access)
         return known
+
+    def rebind(
+        self, arguments: tuple[tuple[str, Any], ...], positional: int, access: tuple[ir.Access, ...]
+    ) -> BoundKernel:
+        """What a call with these arguments, of which ``OPERAND`` stands for arrays, would run.
+
+        Raises:
+            ValueError: the kernel has other parameters or declares other access by now.
+        """
+        values = [value for _, value in arguments]
+        named = dict(arguments[positional:])
+        try:
+            bound = self._signature.bind(*values[:positional], **named)
+        except TypeError as error:
+            raise ValueError(f"kernel {self._name!r} cannot be called as it was: {error}") from None
+        bound.apply_defaults()
+        declared = tuple(self._access.get(name, ir.Access.READ) for name, value in arguments if value is OPERAND)
+        if [name for name, _ in self._arguments(bound)] != [name for name, _ in arguments] or declared != access:
+            raise ValueError(f"kernel {self._name!r} has other parameters, or writes others, than it did")
+        return BoundKernel(self, arguments, positional, access)
 
     def __repr__(self) -> str:
         return f"<kernel {self._name}>"
@@ -132,29 +157,38 @@ class _Operand:
         return "operand"
 
 
-_OPERAND: Any = _Operand()
+#: Stands for an array among the arguments of a call.
+OPERAND: Any = _Operand()
 
 
-def _bind(
-    function: Callable[..., object],
-    bound: inspect.BoundArguments,
-    plan: tuple[tuple[str, Any], ...],
-    access: tuple[ir.Access, ...],
-) -> Callable[..., object]:
-    """``function`` with everything but its operands fixed."""
-    positional = len(bound.args)
-    values = [None if what is _OPERAND else what[1] for _, what in plan]
-    places = [index for index, (_, what) in enumerate(plan) if what is _OPERAND]
-    names = [name for name, _ in plan[positional:]]
-    read_only = [not each.writes for each in access]
+class BoundKernel:
+    """A kernel with everything but its operands fixed; called with their NumPy views, in order."""
 
-    def run(*views: np.ndarray[Any, Any]) -> None:
-        arguments = list(values)
-        for place, view, protect in zip(places, views, read_only, strict=True):
+    __slots__ = ("_function", "_names", "_places", "_read_only", "_values", "arguments", "kernel", "positional")
+
+    def __init__(
+        self,
+        kernel: UserKernel[Any],
+        arguments: tuple[tuple[str, Any], ...],
+        positional: int,
+        access: tuple[ir.Access, ...],
+    ) -> None:
+        self.kernel = kernel
+        #: Name and value of each argument, the first ``positional`` of which are passed by position.
+        self.arguments = arguments
+        self.positional = positional
+        self._function = kernel._function
+        self._values = [None if value is OPERAND else value for _, value in arguments]
+        self._places = [index for index, (_, value) in enumerate(arguments) if value is OPERAND]
+        self._names = [name for name, _ in arguments[positional:]]
+        self._read_only = [not each.writes for each in access]
+
+    def __call__(self, *views: np.ndarray[Any, Any]) -> None:
+        arguments = list(self._values)
+        for place, view, protect in zip(self._places, views, self._read_only, strict=True):
             arguments[place] = _protected(view) if protect else view
-        function(*arguments[:positional], **dict(zip(names, arguments[positional:], strict=True)))
-
-    return run
+        positional = self.positional
+        self._function(*arguments[:positional], **dict(zip(self._names, arguments[positional:], strict=True)))
 
 
 def _protected(view: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

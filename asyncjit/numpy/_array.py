@@ -21,6 +21,7 @@ from asyncjit.numpy._folds import Axis, arg, component, fold, mean, running, var
 from asyncjit.numpy._handle import ArraySpec, StorageLike, array_spec, c_strides
 from asyncjit.numpy._layout import normalize_axes, normalize_axis, reshape, resolve_shape
 from asyncjit.numpy._reading import Reading
+from asyncjit.storage import Storage
 
 __all__ = ["Array", "ArraySpec", "StorageLike", "array_spec"]
 
@@ -222,12 +223,22 @@ class Array(Reading):
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as values: another process has other devices."""
+        """Pickled with its memory where it covers that, so that what shares it in one pickle shares it again; a view
+        as values. Another process may have other devices: where it lacks this one, the default one is taken."""
+        storage = self._storage
+        if type(storage) is Storage and self._spec.is_contiguous and storage.nbytes == self._spec.nbytes:
+            return _from_storage, (storage, self._shape, self._strides, self._dtype, self._weak)
         return _from_host, (self._host("pickle"),)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         """The namespace of functions on arrays."""
         return sys.modules[__package__]
+
+
+def _from_storage(
+    storage: Storage, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], weak: bool
+) -> Array:
+    return Array(storage, 0, shape, strides, dtype, weak)
 
 
 def _from_host(values: np.ndarray) -> Array:

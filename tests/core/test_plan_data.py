@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from asyncjit.data_reader import DataReader
 from asyncjit.ir import Access, Call, Kernel, Schedule, Slot, SlotKind, new_buffer
 from asyncjit.plan import lower, verify_plan
 from asyncjit.plan_data import plan_from_data, plan_to_data
@@ -91,10 +92,35 @@ def test_a_value_that_would_come_back_as_something_else_is_refused(value: Hashab
 
 
 def test_a_kernel_that_is_code_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="'blur' has an implementation of its own"):
+        plan_to_data(lower(with_code()))
+
+
+def with_code() -> Schedule:
     x = new_buffer("d0", 8)
     call = Call(Kernel("blur", (Access.READ,), (), print), (whole(x),))
-    with pytest.raises(ValueError, match="'blur' has an implementation of its own"):
-        plan_to_data(lower(Schedule((call,), (Slot(SlotKind.INPUT, x),))))
+    return Schedule((call,), (Slot(SlotKind.INPUT, x),))
+
+
+def test_a_kernel_that_is_code_goes_by_the_name_that_the_caller_gives_it() -> None:
+    names: dict[object, object] = {print: {"the": "printer"}}
+    data = json.loads(json.dumps(plan_to_data(lower(with_code()), lambda code: names[code])))
+    asked: list[object] = []
+
+    def find(piece: DataReader, name: str, access: tuple[Access, ...]) -> object:
+        asked.extend((piece["the"].text(), name, access))
+        return print
+
+    [call] = plan_from_data(data, find).schedule.calls
+    assert isinstance(call, Call)
+    assert call.kernel == Kernel("blur", (Access.READ,), (), print)
+    assert asked == ["printer", "blur", (Access.READ,)]
+
+
+def test_a_kernel_that_is_code_is_found_by_nobody_unless_somebody_says_how() -> None:
+    data = plan_to_data(lower(with_code()), lambda code: "printer")
+    with pytest.raises(ValueError, match=r"kernel\.implementation must be missing"):
+        plan_from_data(data)
 
 
 def put(*path: str | int) -> Callable[[dict[str, Any], object], None]:

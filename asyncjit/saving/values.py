@@ -1,0 +1,264 @@
+"""Plain values, layouts and keys as data, and back, each with its exact type.
+
+Law: one function each way for each kind of thing; whatever would come back as something else is refused. Readers raise
+ValueError with the path of what is wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from asyncjit.data_reader import DataReader
+from asyncjit.errors import SaveError
+from asyncjit.jit.tokens import contents, refilled
+from asyncjit.numpy._handle import ArraySpec, array_spec
+from asyncjit.ops import DTYPES
+from asyncjit.saving.names import Names, name_of
+
+__all__ = [
+    "read_spec",
+    "read_structure",
+    "read_token",
+    "read_value",
+    "spec_to_data",
+    "structure_to_data",
+    "token_to_data",
+    "value_to_data",
+]
+
+#: Types that have a name here; others are named by module.
+_TYPES: dict[str, type] = {
+    **{kind.__name__: kind for kind in (bool, int, float, complex, str, bytes, list, tuple, dict)},
+    "None": type(None),
+    "OrderedDict": OrderedDict,
+    **{f"numpy.{name}": dtype.type for name, dtype in DTYPES.items()},
+}
+_NAMES = {kind: name for name, kind in _TYPES.items()}
+
+# What JSON readers elsewhere keep exactly; longer ones are text.
+_INT_MAX = 1 << 53
+
+
+# Values.
+
+
+def value_to_data(value: object, what: str) -> object:
+    """A value that counts by type and value.
+
+    Raises:
+        SaveError: it is none of None, bool, int, float, complex, str, bytes, enum, dtype, type, and tuples of these.
+    """
+    kind = type(value)
+    if value is None or kind is bool or kind is str:
+        return value
+    if isinstance(value, int) and kind is int:
+        return value if abs(value) <= _INT_MAX else {"int": hex(value)}
+    if isinstance(value, float) and kind is float:
+        return {"float": value.hex()}
+    if isinstance(value, complex) and kind is complex:
+        return {"complex": [value.real.hex(), value.imag.hex()]}
+    if isinstance(value, bytes) and kind is bytes:
+        return {"bytes": value.hex()}
+    if isinstance(value, tuple) and kind is tuple:
+        return {"tuple": [value_to_data(each, what) for each in value]}
+    if isinstance(value, enum.Enum):
+        return {"enum": [*name_of(kind, f"the class of {what},"), value.name]}
+    if isinstance(value, np.dtype) and DTYPES.get(value.name) == value:
+        return {"dtype": value.name}
+    if isinstance(value, type):
+        return {"type": _type_to_data(value, what)}
+    raise SaveError(
+        f"{what} is {value!r} of {kind.__module__}.{kind.__qualname__}, which cannot be stored; stored are None, bool, "
+        "int, float, complex, str, bytes, enum members, dtypes, types, and tuples of these",
+        what=what,
+        given=kind,
+    )
+
+
+def read_value(it: DataReader, names: Names) -> Any:
+    """The value again."""
+    data = it.data
+    if data is None or isinstance(data, bool | int | str):
+        return data
+    tag = _tag(it)
+    inner = it[tag]
+    if tag == "tuple":
+        return inner.each(lambda each: read_value(each, names))
+    if tag == "type":
+        return _read_type(inner, names)
+    if tag == "enum":
+        kind = names.find(inner, "the enum")
+        member = getattr(kind, "__members__", {}).get(inner[2].text()) if isinstance(kind, enum.EnumMeta) else None
+        return member if member is not None else inner.fail("a member of an enum")
+    return _read_atom(inner, tag)
+
+
+def _read_atom(it: DataReader, tag: str) -> Any:
+    if tag == "float":
+        return it.real()
+    if tag == "complex":
+        return complex(it[0].real(), it[1].real())
+    readers: dict[str, Callable[[str], Any]] = {"dtype": _dtype, "int": _integer, "bytes": bytes.fromhex}
+    if tag not in readers:
+        it.fail("of a known kind")
+    return it.word(readers[tag])
+
+
+def _integer(text: str) -> int:
+    return int(text, 16)
+
+
+def _tag(it: DataReader) -> str:
+    if not isinstance(it.data, dict) or len(it.data) != 1:
+        it.fail("null, true, false, an integer, text or one tagged value")
+    (tag,) = it.data
+    return str(tag)
+
+
+def _dtype(name: str) -> Any:
+    if name not in DTYPES:
+        raise ValueError(name)
+    return DTYPES[name]
+
+
+def _type_to_data(kind: type, what: str) -> object:
+    return _NAMES[kind] if kind in _NAMES else name_of(kind, f"the class of {what},")
+
+
+def _read_type(it: DataReader, names: Names) -> type:
+    if isinstance(it.data, str):
+        return it.word(_known_type)
+    kind = names.find(it, "the class")
+    return kind if isinstance(kind, type) else it.fail("a class")
+
+
+def _known_type(name: str) -> type:
+    if name not in _TYPES:
+        raise ValueError(name)
+    return _TYPES[name]
+
+
+# Layouts.
+
+
+def spec_to_data(spec: ArraySpec) -> object:
+    """The layout of an array."""
+    return [list(spec.shape), list(spec.strides), spec.dtype.name, spec.weak, spec.device]
+
+
+def read_spec(it: DataReader) -> ArraySpec:
+    """The layout again, interned."""
+    shape, strides = it[0].naturals(), it[1].each(DataReader.integer)
+    if len(shape) != len(strides):
+        it.fail("a shape and as many strides")
+    return array_spec(shape, strides, it[2].word(_dtype), it[3].flag(), it[4].text())
+
+
+# Keys.
+
+
+def token_to_data(token: Any, name: str) -> object:
+    """One token of a key; see ``jit.tokens``."""
+    what = f"argument {name!r}"
+    if isinstance(token, ArraySpec):
+        return {"array": spec_to_data(token)}
+    if token[0] == "#":
+        return {"number": spec_to_data(token[1])}
+    if token[0] == "of":
+        _, kind, labels, *inside = token
+        return {
+            "of": _type_to_data(kind, what),
+            "labels": [value_to_data(label, what) for _, _, label in labels],
+            "inside": [token_to_data(each, name) for each in inside],
+        }
+    _, kind, value = token
+    if kind is tuple:
+        return {"tuple": [token_to_data(each, name) for each in value]}
+    # Floats stand in a token by their hexadecimal text.
+    if kind is float:
+        return {"value": {"float": value}}
+    if kind is complex:
+        return {"value": {"complex": list(value)}}
+    if kind is not type and type(value) is not kind:
+        raise SaveError(f"{what} counts by {value!r} of {kind.__qualname__}, which cannot be stored", given=kind)
+    return {"value": value_to_data(value, what)}
+
+
+def read_token(it: DataReader, names: Names) -> Hashable:
+    """The token again."""
+    if "array" in it:
+        return read_spec(it["array"])
+    if "number" in it:
+        return ("#", read_spec(it["number"]))
+    if "tuple" in it:
+        return ("=", tuple, it["tuple"].each(lambda each: read_token(each, names)))
+    if "of" in it:
+        labels = it["labels"].each(lambda each: read_value(each, names))
+        inside = it["inside"].each(lambda each: read_token(each, names))
+        return ("of", _read_type(it["of"], names), tuple(("=", type(label), label) for label in labels), *inside)
+    value = read_value(it["value"], names)
+    if isinstance(value, float):
+        return ("=", float, value.hex())
+    if isinstance(value, complex):
+        return ("=", complex, (value.real.hex(), value.imag.hex()))
+    return ("=", type if isinstance(value, type) else type(value), value)
+
+
+# Structures: containers of arrays.
+
+
+def structure_to_data(value: Any, arrays: Sequence[object], what: str) -> object:
+    """What a function returns, with ``arrays`` standing for the arrays in it."""
+    if value is None:
+        return None
+    for index, array in enumerate(arrays):
+        if value is array:
+            return index
+    inside = contents(value)
+    assert inside is not None
+    labels = [value_to_data(label, what) for label, _ in inside] if isinstance(value, dict) else []
+    return {
+        "of": _type_to_data(type(value), what),
+        "labels": labels,
+        "inside": [structure_to_data(each, arrays, what) for _, each in inside],
+    }
+
+
+def read_structure(it: DataReader, arrays: Sequence[object], names: Names) -> Any:
+    """The same again, with other arrays."""
+    if it.data is None:
+        return None
+    if not isinstance(it.data, dict):
+        return it.one_of(arrays, "arrays")
+    kind = _read_type(it["of"], names)
+    inside = list(it["inside"].each(lambda each: read_structure(each, arrays, names)))
+    if kind is dict or kind is OrderedDict:
+        labels = it["labels"].each(lambda each: read_value(each, names))
+        if len(labels) != len(inside):
+            it.fail("as many labels as values")
+        return kind(zip(labels, inside, strict=True))
+    shell: Any = _shell(kind, len(inside))
+    known = None if shell is None else contents(shell)
+    if known is None or len(known) != len(inside):
+        it.fail(f"a container of {len(inside)} things")
+    return refilled(shell, inside)
+
+
+def _shell(kind: type, count: int) -> Any:
+    """A container of this type with ``count`` places; None where it is no type of container."""
+    if kind in (list, tuple):
+        return kind([None] * count)
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return tuple.__new__(kind, [None] * count) if len(kind._fields) == count else None
+    if not dataclasses.is_dataclass(kind):
+        return None
+    shell = object.__new__(kind)
+    for field in dataclasses.fields(kind):
+        object.__setattr__(shell, field.name, None)
+    return shell

@@ -1,0 +1,79 @@
+"""Functions, kernels and classes that stand in a module, as what is saved by name has to.
+
+Law: no test; ``test_save*`` and the processes that they start import it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import asyncjit as aj
+import asyncjit.numpy as anp
+from asyncjit.numpy import Array
+
+SCALE = 3.0
+TABLE = np.arange(4.0)
+
+
+class Mode(enum.Enum):
+    PLAIN = "plain"
+    DOUBLE = "double"
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    left: Any
+    right: Any
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+
+@aj.jit
+def scaled(x: Array) -> Array:
+    """Keeps no state, so it can be recorded anew after loading."""
+    return x * SCALE + TABLE
+
+
+@aj.jit(static="mode")
+def structured(pair: Pair, mode: Mode = Mode.PLAIN, n: int = 2) -> dict[str, Any]:
+    factor = 2 if mode is Mode.DOUBLE else 1
+    return {
+        "point": Point(pair.left * factor, None),
+        "list": [pair.right + n, (pair.left,)],
+        "pair": Pair(pair.left, 0 * pair.right),
+    }
+
+
+@aj.kernel(writes="out")
+def blur(out: np.ndarray, source: np.ndarray, radius: int, *more: np.ndarray, weight: float = 1.0) -> None:
+    out[...] = source * radius + sum(more) * weight
+
+
+@aj.jit
+def blurred(x: Array) -> Array:
+    out = anp.empty(x.shape, dtype=x.dtype)
+    blur(out, x, 3, x, x, weight=0.5)
+    return out
+
+
+def accumulator() -> tuple[Any, Any, Array]:
+    """Two functions that share a sum, and the sum."""
+    total = anp.zeros(4)
+
+    @aj.jit
+    def add(x: Array) -> Array:
+        total[...] = total + x
+        return total
+
+    @aj.jit
+    def peek() -> Array:
+        return total * 1
+
+    return add, peek, total

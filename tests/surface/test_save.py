@@ -1,0 +1,340 @@
+"""``save`` and ``load``: what comes back does what was saved, on memory of its own, and shares what was shared."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import numpy as np
+import pytest
+
+import asyncjit as aj
+import asyncjit.numpy as anp
+from asyncjit.saving.container import Container
+from tests.surface.prefetching import Run
+from tests.surface.saved_models import Mode, Pair, Point, accumulator, blurred, structured
+
+ONES = np.ones(4)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "saved.aj"
+
+
+def again(file: Path, *things: Any, **named: Any) -> Any:
+    """What comes back from a file."""
+    aj.save(file, *things, **named)
+    return aj.load(file)
+
+
+def arrays_in(file: Path) -> list[int]:
+    with file.open("rb") as opened:
+        return Container(opened, file.stat().st_size, str(file)).arrays_nbytes
+
+
+def test_a_loaded_function_gives_what_the_saved_one_gives(file: Path) -> None:
+    rng = np.random.default_rng(0)
+    w1, w2 = (anp.asarray(rng.standard_normal(shape)) for shape in ((8, 16), (16, 4)))
+
+    @aj.jit
+    def classify(x: anp.Array) -> anp.Array:
+        return anp.argmax(anp.maximum(x @ w1 + np.arange(16.0), 0) @ w2, axis=-1)
+
+    for rows in (3, 5):
+        classify.run(rng.standard_normal((rows, 8)))
+    loaded = again(file, classify)
+    assert loaded.captures == classify.captures
+    assert (loaded.__name__, loaded.__qualname__) == (classify.__name__, classify.__qualname__)
+    for rows in (3, 5):
+        x = rng.standard_normal((rows, 8))
+        assert np.asarray(loaded.run(x)).tolist() == np.asarray(classify.run(x)).tolist()
+
+
+def test_one_thing_comes_back_as_itself_and_several_as_a_dict(file: Path) -> None:
+    add, peek, total = accumulator()
+    add.run(ONES)
+    peek.run()
+    assert isinstance(again(file, add), aj.JitFunction)
+    assert isinstance(again(file, total), aj.Array)
+    assert list(again(file, add, peek)) == ["add", "peek"]
+    assert set(again(file, add, state=total)) == {"add", "state"}
+    assert list(again(file, f=add)) == ["f"]
+
+
+def test_state_is_that_of_the_moment_of_saving_and_apart_afterwards(file: Path) -> None:
+    add, _, total = accumulator()
+    add.run(ONES)
+    aj.save(file, add)
+    add.run(ONES)
+    first, second = aj.load(file), aj.load(file)
+    assert np.asarray(first.run(ONES)).tolist() == [2.0] * 4
+    assert np.asarray(first.run(ONES)).tolist() == [3.0] * 4
+    assert np.asarray(second.run(ONES)).tolist() == [2.0] * 4
+    assert np.asarray(total).tolist() == [2.0] * 4
+
+
+def test_functions_and_arrays_that_shared_state_share_it_again(file: Path) -> None:
+    add, peek, total = accumulator()
+    add.run(ONES)
+    peek.run()
+    loaded = again(file, add=add, peek=peek, total=total, half=total[2:])
+    loaded["add"].run(ONES)
+    assert np.asarray(loaded["peek"].run()).tolist() == [2.0] * 4
+    loaded["total"][...] = 7.0
+    assert np.asarray(loaded["add"].run(ONES)).tolist() == [8.0] * 4
+    assert np.asarray(loaded["half"]).tolist() == [8.0, 8.0]
+    assert np.asarray(total).tolist() == [1.0] * 4
+
+
+def test_weights_are_stored_once_however_many_captures_and_functions_read_them(file: Path) -> None:
+    weights = anp.asarray(np.ones((64, 64)))
+
+    def model(name: str) -> Any:
+        function = aj.jit(lambda x: x @ weights)
+        for rows in (1, 2, 3):
+            function.run(np.ones((rows, 64)))
+        return function
+
+    aj.save(file, f=model("f"), g=model("g"), view=weights.T)
+    assert arrays_in(file) == [weights.nbytes]
+    assert file.stat().st_size < 2 * weights.nbytes
+
+
+def test_a_load_gives_new_serial_numbers_to_everything(file: Path) -> None:
+    add, _, _ = accumulator()
+    add.run(ONES)
+    loaded = again(file, add)
+    (old,), (new,) = ([entry for table in each._tables.all() for entry in table] for each in (add, loaded))
+    serials = [
+        {slot.buffer.serial for slot in entry.program.schedule.slots} | {each.serial for each in entry.states}
+        for entry in (old, new)
+    ]
+    assert serials[0].isdisjoint(serials[1])
+
+
+def test_arguments_and_results_keep_their_structure(file: Path) -> None:
+    pair = Pair(np.array([1.0, 2.0]), np.array([3, 4]))
+    wanted = [structured.run(pair, mode) for mode in Mode]
+    loaded = again(file, structured)
+    for mode, expected in zip(Mode, wanted, strict=True):
+        got = loaded.run(pair, mode=mode, n=2)
+        assert type(got["point"]) is Point
+        assert got["point"].y is None
+        assert type(got["pair"]) is Pair
+        assert got["list"][1][0].dtype == expected["list"][1][0].dtype
+        for left, right in zip(leaves(got), leaves(expected), strict=True):
+            assert np.asarray(left).tolist() == np.asarray(right).tolist()
+    structured.reset()
+
+
+def leaves(result: Any) -> list[aj.Array]:
+    return [result["point"].x, result["list"][0], *result["list"][1], result["pair"].left, result["pair"].right]
+
+
+def test_a_users_kernel_is_found_by_its_name(file: Path) -> None:
+    x = np.arange(3.0)
+    expected = np.asarray(blurred.run(x))
+    loaded = again(file, blurred)
+    assert np.asarray(loaded.run(x)).tolist() == expected.tolist() == (x * 3 + x).tolist()
+
+
+def test_dynamic_numbers_and_defaults_work_as_before(file: Path) -> None:
+    @aj.jit(dynamic="k")
+    def f(x: anp.Array, rate: float = 0.5, *more: anp.Array, k: int = 2) -> anp.Array:
+        return sum(more, x * rate * k)
+
+    f.run(ONES)
+    f.run(ONES, 0.5, ONES)
+    loaded = again(file, f)
+    assert np.asarray(loaded.run(ONES)).tolist() == [1.0] * 4
+    assert np.asarray(loaded.run(ONES, 0.25, k=8)).tolist() == [2.0] * 4
+    assert np.asarray(loaded.run(ONES, -1.0, ONES)).tolist() == [-1.0] * 4
+
+
+def test_arguments_written_in_place_and_overlaps_are_as_before(file: Path) -> None:
+    @aj.jit
+    def shift(target: anp.Array, source: anp.Array) -> None:
+        target[...] = source + 1
+
+    x = anp.arange(6.0)
+    shift.run(x[:2], x[3:5])
+    shift.run(x[1:4], x[2:5])
+    loaded = again(file, shift)
+    ours, host = anp.arange(6.0), np.arange(6.0)
+    for target, source in [(slice(0, 2), slice(3, 5)), (slice(1, 4), slice(2, 5)), (slice(2, 5), slice(3, 6))]:
+        loaded.run(ours[target], ours[source])
+        host[target] = host[source] + 1
+        assert np.asarray(ours).tolist() == host.tolist()
+    with pytest.raises(aj.AliasError, match="'target' and 'source'"):
+        loaded.run(ours[0:2], ours[1:3])
+
+
+def test_an_argument_that_is_also_state_is_as_before(file: Path) -> None:
+    total = anp.zeros(2)
+
+    @aj.jit
+    def add(x: anp.Array) -> None:
+        total[...] = total + x
+
+    total[...] = 1.0
+    add.run(total)
+    add.run(np.zeros(2))
+    loaded = again(file, add=add, total=total)
+    assert np.asarray(loaded["total"]).tolist() == [2.0, 2.0]
+    loaded["add"].run(loaded["total"])
+    assert np.asarray(loaded["total"]).tolist() == [4.0, 4.0]
+    loaded["add"].run(np.ones(2))
+    assert np.asarray(loaded["total"]).tolist() == [5.0, 5.0]
+
+
+def test_a_pruned_function_computes_its_once_part_after_loading_again(file: Path) -> None:
+    table = anp.asarray(np.arange(4.0))
+
+    @aj.jit(prune=True)
+    def f(x: anp.Array) -> anp.Array:
+        return x * anp.exp(table)
+
+    f.run(ONES)
+    f.run(ONES)
+    loaded = again(file, f)
+    for _ in range(3):
+        np.testing.assert_array_equal(np.asarray(loaded.run(ONES)), np.exp(np.arange(4.0)))
+
+
+def test_a_method_is_saved_with_the_state_of_its_instance(file: Path) -> None:
+    class Counter:
+        def __init__(self) -> None:
+            self.count = anp.zeros(4)
+
+        @aj.jit
+        def add(self, x: anp.Array) -> anp.Array:
+            self.count[...] = self.count + x
+            return self.count
+
+    counter, other = Counter(), Counter()
+    counter.add.run(ONES)
+    other.add.run(5 * ONES)
+    loaded = again(file, counter.add)
+    assert np.asarray(loaded.run(ONES)).tolist() == [2.0] * 4
+
+
+def test_what_was_loaded_can_be_saved_again(file: Path) -> None:
+    add, _, _ = accumulator()
+    add.run(ONES)
+    first = again(file, add)
+    first.run(ONES)
+    second = again(file, first)
+    assert np.asarray(second.run(ONES)).tolist() == [3.0] * 4
+    assert second.__qualname__ == add.__qualname__
+
+
+def test_a_file_is_replaced_whole_and_nothing_else_is_left(file: Path) -> None:
+    add, _, _ = accumulator()
+    add.run(ONES)
+    aj.save(file, add)
+    before = file.read_bytes()
+    with pytest.raises(aj.SaveError):
+        aj.save(file, print)
+    assert file.read_bytes() == before
+    aj.save(file, add)
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_a_file_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> None:
+    add, _, _ = accumulator()
+    add.run(ONES)
+    with pytest.raises(FileNotFoundError):
+        aj.save(tmp_path / "missing" / "file", add)
+
+
+def test_loading_into_an_engine_in_use_on_every_loop(run: Run, file: Path) -> None:
+    """State of its own engine, replays of old and new side by side, saved from a worker thread."""
+
+    async def main() -> None:
+        async with aj.Engine() as engine:
+            add, peek, total = accumulator()
+            await add(ONES)
+            await peek()
+            await anyio.to_thread.run_sync(lambda: aj.save(file, add=add, peek=peek))
+            loaded = aj.load(file)
+            replays = [each(ONES) for _ in range(20) for each in (add, loaded["add"], loaded["add"])]
+            results = [float(np.asarray(await replay)[0]) for replay in replays]
+            assert sorted(results[0::3]) == list(range(2, 22))
+            assert sorted([*results[1::3], *results[2::3]]) == list(range(2, 42))
+            assert np.asarray(await loaded["peek"]()).tolist() == [41.0] * 4
+            assert np.asarray(await total).tolist() == [21.0] * 4
+            assert engine.statistics().failed == 0
+
+    run(main)
+
+
+def test_saving_in_a_running_loop_is_refused_with_the_remedy(file: Path) -> None:
+    async def main() -> None:
+        add, _, _ = accumulator()
+        await add(ONES)
+        with pytest.raises(aj.WouldBlockError, match=r"to_thread\.run_sync\(aj\.save"):
+            aj.save(file, add)
+
+    asyncio.run(main())
+    assert not file.exists()
+
+
+def test_what_is_saved_is_one_moment(file: Path) -> None:
+    """Two arrays that are always written together are equal in every file, whoever writes meanwhile."""
+    a, b = anp.zeros(1000), anp.zeros(1000)
+
+    @aj.jit
+    def step() -> None:
+        a[...] = a + 1
+        b[...] = b + 1
+
+    async def main() -> None:
+        await step()
+        async with anyio.create_task_group() as group:
+            group.start_soon(keep_stepping)
+            for _ in range(5):
+                await anyio.to_thread.run_sync(lambda: aj.save(file, step=step, a=a, b=b))
+                loaded = aj.load(file)
+                assert np.array_equal(np.asarray(loaded["a"]), np.asarray(loaded["b"]))
+            group.cancel_scope.cancel()
+
+    async def keep_stepping() -> None:
+        while True:
+            await step()
+
+    asyncio.run(main())
+
+
+def test_a_plan_that_was_lowered_is_not_lowered_again(file: Path) -> None:
+    @aj.jit
+    def chain(x: anp.Array) -> anp.Array:
+        for _ in range(6):
+            x = x + 1
+        return x
+
+    asyncio.run(chain.prepare(aj.spec((4,), "float64")))
+    loaded = again(file, chain)
+    (old,), (new,) = ([entry for table in each._tables.all() for entry in table] for each in (chain, loaded))
+    assert new.program.lowered
+    assert new.program.plan.frame_nbytes == old.program.plan.frame_nbytes
+    assert new.program.plan.frame_nbytes["cpu"] < 6 * 64
+    assert np.asarray(loaded.run(ONES)).tolist() == [7.0] * 4
+
+
+def test_nothing_that_was_loaded_outlives_the_function(file: Path) -> None:
+    weights = anp.asarray(np.ones(1 << 16))
+    function: Callable[..., Any] = aj.jit(lambda x: x * weights)
+    function(ONES[:1]).wait()  # type: ignore[attr-defined]
+    aj.save(file, function)
+    gc.collect()
+    before = aj.current_engine().statistics().memory_bytes
+    loaded = aj.load(file)
+    assert aj.current_engine().statistics().memory_bytes >= before + weights.nbytes
+    del loaded
+    gc.collect()
+    assert aj.current_engine().statistics().memory_bytes <= before
