@@ -8,6 +8,7 @@ and no lowering; the first replay of what was loaded is compared with the origin
 from __future__ import annotations
 
 import asyncio
+import itertools
 import pickle
 import statistics
 import time
@@ -26,7 +27,7 @@ ROUNDS = 15
 
 def run() -> dict[str, object]:
     rng = np.random.default_rng(0)
-    shapes = list(zip(UNITS[:-1], UNITS[1:], strict=True))
+    shapes = list(itertools.pairwise(UNITS))
     weights = [anp.asarray(rng.standard_normal(shape, np.float32) / 30) for shape in shapes]
     biases = [anp.asarray(np.zeros(shape[1], np.float32)) for shape in shapes]
 

@@ -55,8 +55,9 @@ def test_replays_come_into_being_as_drawn() -> None:
     assert (third.state,) == state_diagram.BIRTHS[Submit]
 
 
-def test_the_first_example_of_the_readme_prints_what_it_says(tmp_path: Path) -> None:
-    text = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["README.md", "docs/saving.md"])
+def test_the_first_example_of_a_page_prints_what_it_says(page: str, tmp_path: Path) -> None:
+    text = (CHECKOUT / page).read_text(encoding="utf-8")
     code, printed = PYTHON_BLOCK.findall(text)[0], re.findall(r"^```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0]
     path = tmp_path / "first.py"
     path.write_text(code, encoding="utf-8")
