@@ -1,4 +1,4 @@
-"""Functions, kernels and classes that stand in a module, as what is saved by name has to.
+"""What the tests of saving share: things that stand in a module, as what is saved by name has to; and a round trip.
 
 Law: no test; ``test_save*`` and the processes that they start import it.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,3 +78,9 @@ def accumulator() -> tuple[Any, Any, Array]:
         return total * 1
 
     return add, peek, total
+
+
+def again(file: Path, *things: Any, **named: Any) -> Any:
+    """What comes back from a file."""
+    aj.save(file, *things, **named)
+    return aj.load(file)

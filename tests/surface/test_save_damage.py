@@ -32,11 +32,6 @@ ONES = np.ones(4)
 EXAMPLES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "saved.aj"
-
-
 @cache
 def saved() -> bytes:
     """A file with state, constants, structures and a kernel."""

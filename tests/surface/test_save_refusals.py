@@ -21,11 +21,6 @@ from tests.surface.saved_models import Mode, Pair, accumulator, blur, blurred, s
 ONES = np.ones(4)
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "saved.aj"
-
-
 VALUES = [
     *(None, True, False, 0, -1, 2**53, 2**53 + 1, -(2**80), 1.0, -0.0, float("inf"), 2j, complex(-0.0, 1), "é", ""),
     *(
