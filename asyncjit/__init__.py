@@ -7,6 +7,7 @@ Arrays and the functions on them are in ``asyncjit.numpy``.
 
 from __future__ import annotations
 
+from asyncjit import random
 from asyncjit.engine import Engine, EngineStatistics, current_engine, default_engine
 from asyncjit.errors import (
     AliasError,
@@ -85,6 +86,7 @@ __all__ = [
     "load",
     "pipeline",
     "prefetch",
+    "random",
     "save",
     "snapshot",
     "spec",

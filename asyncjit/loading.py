@@ -75,6 +75,8 @@ class Loader(Conductor):
         self.reading_group = Group("read", in_flight_max=None, exempt=True)
         #: Kept here for whoever turns operations on arrays into programs.
         self.sink: Any = None
+        #: The same for random numbers: the generator that is used where none is named.
+        self.generator: Any = None
 
     @abstractmethod
     def submit(

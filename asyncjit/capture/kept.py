@@ -56,7 +56,9 @@ def _make_real(traced: Traced, storage: Storage) -> None:
 
 
 def _opaque_calls(recorder: Recorder) -> list[bool]:
-    """For each call whether its result depends on more than constants: arguments, state, a user's own kernel."""
+    """For each call whether its result depends on more than constants: arguments, state, a user's own kernel.
+
+    So does a call that changes one operand and gives another (a draw of random numbers): each replay makes it."""
     constants = recorder.constants
     dependent = {each.buffer for each in recorder.inputs}
     dependent.update(buffer for buffer in recorder.states.values() if buffer not in constants)
@@ -64,7 +66,8 @@ def _opaque_calls(recorder: Recorder) -> list[bool]:
     for call in recorder.calls:
         accesses = list(call.accesses())
         user_kernel = isinstance(call, ir.Call) and call.kernel.implementation is not None
-        depends = user_kernel or any(access.reads and view.buffer in dependent for view, access in accesses)
+        changes = sum(access.writes for _, access in accesses) > 1
+        depends = user_kernel or changes or any(acc.reads and view.buffer in dependent for view, acc in accesses)
         if depends:
             dependent.update(view.buffer for view, access in accesses if access.writes)
         opaque.append(depends)

@@ -215,7 +215,8 @@ def prepare(
     outputs = tuple(
         array_spec(spec.shape, c_strides(spec.shape, spec.dtype.itemsize), spec.dtype, weak, where) for spec in results
     )
-    kernel = Kernel(op.name, (Access.READ,) * len(inputs) + writes, params)
+    reads = (Access.READ_WRITE,) * op.updates + (Access.READ,) * (len(inputs) - op.updates)
+    kernel = Kernel(op.name, reads + writes, params)
     return Prepared(kernel, outputs, op.cost(specs, results, params))
 
 

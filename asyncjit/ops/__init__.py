@@ -1,7 +1,7 @@
 """The operations: one entry each, with a shape and dtype rule, a NumPy kernel and a cost.
 
 Law: imports core and NumPy only. A family is a module (``elementwise``, ``reduction``, ``linalg``, ``movement``,
-``creation``); an operation is one entry in it, and adding one is adding that entry.
+``creation``, ``random``); an operation is one entry in it, and adding one is adding that entry.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import cast
 
 from asyncjit.errors import DeviceError
 from asyncjit.ir import Kernel, Operand
-from asyncjit.ops import creation, elementwise, linalg, movement, reduction
+from asyncjit.ops import creation, elementwise, linalg, movement, random, reduction
 from asyncjit.ops._spec import DTYPES, REGISTRY, Op, Spec
 
 __all__ = ["DTYPES", "REGISTRY", "Op", "Spec", "numpy_kernel"]
 
 #: The families; importing one fills the registry.
-FAMILIES = (creation, elementwise, linalg, movement, reduction)
+FAMILIES = (creation, elementwise, linalg, movement, random, reduction)
 
 
 def numpy_kernel(kernel: Kernel, operands: tuple[Operand, ...]) -> Callable[..., object]:

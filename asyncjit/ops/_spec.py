@@ -83,6 +83,8 @@ class Op:
     assigns: bool = False
     #: Whether the operand that is written is read as well.
     reads_output: bool = field(default=False)
+    #: How many of the inputs, the first ones, are written besides being read.
+    updates: int = 0
 
 
 #: Every operation by name.
