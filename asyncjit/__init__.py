@@ -31,7 +31,18 @@ from asyncjit.errors import (
     WouldBlockError,
 )
 from asyncjit.instruments import Instrument
-from asyncjit.jit import ArgumentSpec, Batched, BatchStatistics, JitFunction, assign, jit, kernel, snapshot, spec
+from asyncjit.jit import (
+    ArgumentSpec,
+    Batched,
+    BatchStatistics,
+    JitFunction,
+    assign,
+    jit,
+    kernel,
+    not_captured,
+    snapshot,
+    spec,
+)
 from asyncjit.numpy import Array
 from asyncjit.numpy._dispatch import set_eager_sink as _set_eager_sink
 from asyncjit.numpy._eager import eager_sink as _eager_sink
@@ -84,6 +95,7 @@ __all__ = [
     "jit",
     "kernel",
     "load",
+    "not_captured",
     "pipeline",
     "prefetch",
     "random",

@@ -194,6 +194,10 @@ class Arrival(Flow):
                 self._count_blockers(run)
                 self._enter(run, source, commands)
 
+    def stands_behind(self, capturing: Run, run: Run) -> bool:
+        """Whether ``run`` is held until the recording for ``capturing`` has ended."""
+        return 0 < capturing.ticket < run.ticket and run in self._arrivals
+
     def _is_read(self, run: Run) -> bool:
         """Whether another call was given outputs of the run, so that it is wanted whoever waits."""
         outputs = frozenset(run.outputs)

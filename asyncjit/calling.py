@@ -9,7 +9,7 @@ import contextvars
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from asyncjit.errors import EngineBusyError, EngineClosedError
+from asyncjit.errors import CaptureError, EngineBusyError, EngineClosedError
 from asyncjit.failures import kernel_error
 from asyncjit.loading import recording
 from asyncjit.program import Group, Loaded, Program, bind_slots
@@ -163,10 +163,17 @@ class Caller(Reader):
         then.
 
         Raises:
+            CaptureError: this thread is recording for the same signature: the call would never end.
             BaseException: whatever ``prepare`` raised, when it was called here. Limits: as ``submit``.
         """
         if self._unusable is not None:
             raise EngineClosedError(self._unusable)
+        if any(own.signature == (group, signature) for own in recording.runs):
+            raise CaptureError(
+                f"{group.name!r} calls itself, with arguments of the same kind, in aj.not_captured(), while it is "
+                "recorded for these; call the plain function in the block",
+                function=group.name,
+            )
         replay: Replay[Any] = Replay(self)
         run = Run(group, replay)
         replay._run = run
@@ -199,6 +206,7 @@ class Caller(Reader):
         run = replay._run
         prepare, _ = replay.prepare
         was_active, recording.active = recording.active, True
+        runs_before, recording.runs = recording.runs, (*recording.runs, run)
         try:
             program, inputs, assemble = prepare()
             self._bind(replay, program, program.loaded, inputs, assemble)
@@ -211,7 +219,7 @@ class Caller(Reader):
             self.feed(CaptureFailed(run, error))
             return error
         finally:
-            recording.active = was_active
+            recording.active, recording.runs = was_active, runs_before
         with self._lock:
             self._process_inbox()
             self._mark_pending(replay)
@@ -259,6 +267,25 @@ class Caller(Reader):
     def drop_wait(self, run: Run, held: bool) -> None:
         """A waiter is no more. For finalisers: takes no lock; it is seen to with the next thing that happens."""
         self._inbox.append(WaitCancelled(run, held))
+
+    def refuse_to_wait_for_self(self, run: Run) -> None:
+        """Called before this thread blocks until the run has ended.
+
+        Raises:
+            CaptureError: this thread records a function, and the run stands behind the end of that recording.
+        """
+        if not recording.runs:
+            return
+        with self._lock:
+            first = next((own for own in recording.runs if self._scheduler.stands_behind(own, run)), None)
+        if first is not None:
+            name = first.group.name
+            raise CaptureError(
+                f"{name!r}, which is recorded here, waits for a value that comes after it: another call of it has "
+                "arrived meanwhile, and whatever is called behind it waits until it is known what it touches; call "
+                f"`await {name}.prepare(…)` before calls may meet, or read the value before {name!r} is called",
+                function=name,
+            )
 
     def cancel_run(self, run: Run) -> None:
         """Remove the run if it has not started."""

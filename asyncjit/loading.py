@@ -23,6 +23,7 @@ from asyncjit.ir import Access, Call, Kernel, Schedule, Slot, SlotKind, new_buff
 from asyncjit.plan import Plan, lower, program_order_plan
 from asyncjit.program import Group, Loaded, Program, call_costs, make_footprint
 from asyncjit.replay import Replay
+from asyncjit.runs import Run
 from asyncjit.scheduler import Scheduler
 from asyncjit.storage import Owner, Storage
 
@@ -36,6 +37,8 @@ class _Recording(threading.local):
     """Whether this thread records a function right now: what it makes must not wait for a ticket."""
 
     active = False
+    #: The runs for which it does so, outermost first.
+    runs: tuple[Run, ...] = ()
 
 
 recording = _Recording()

@@ -44,6 +44,8 @@ class Canceller(Protocol):
 
     def drain(self) -> None: ...
 
+    def refuse_to_wait_for_self(self, run: Run) -> None: ...
+
     def cancel_run(self, run: Run) -> None: ...
 
 
@@ -191,6 +193,7 @@ class Replay(Driven[T_co]):
         """The same for a plain thread."""
         if not self.settled.done:
             self._engine.check_process()
+            self._engine.refuse_to_wait_for_self(self._run)
             wait_blocking(self.settled)
 
     def wait(self) -> T_co:
@@ -205,6 +208,7 @@ class Replay(Driven[T_co]):
                     f"waiting for replay {self.ticket} of {self._run.group.name!r} here would freeze the "
                     "event loop; await it"
                 )
+            self._engine.refuse_to_wait_for_self(self._run)
             self._engine.note_wait(self._run)
             try:
                 wait_blocking(self.settled)

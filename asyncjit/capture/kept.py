@@ -66,7 +66,7 @@ def _opaque_calls(recorder: Recorder) -> list[bool]:
     for call in recorder.calls:
         accesses = list(call.accesses())
         user_kernel = isinstance(call, ir.Call) and call.kernel.implementation is not None
-        changes = sum(access.writes for _, access in accesses) > 1
+        changes = len({access for _, access in accesses if access.writes}) > 1
         depends = user_kernel or changes or any(acc.reads and view.buffer in dependent for view, acc in accesses)
         if depends:
             dependent.update(view.buffer for view, access in accesses if access.writes)

@@ -116,6 +116,14 @@ class Traced:
 
     def _refuse_late(self) -> NoReturn:
         function, where = self.recorder.name, self.made_at
+        if not self.recorder.dead:
+            raise CaptureError(
+                f"an array made at {where or 'an unknown place'} in {function!r}, which is being recorded, is used "
+                "outside of that recording, where it has no value; in aj.not_captured() use host data, arrays made in "
+                "it, and state that was made before",
+                function=function,
+                where=where,
+            )
         raise CaptureError(
             f"an array made at {where or 'an unknown place'} while {function!r} was recorded is used outside of that "
             f"recording, where it has no value; return it from {function!r} and use the result of the replay",

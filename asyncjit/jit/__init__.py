@@ -10,6 +10,7 @@ from asyncjit.jit.decorator import jit
 from asyncjit.jit.function import JitFunction
 from asyncjit.jit.kernel import UserKernel, kernel
 from asyncjit.jit.options import Statistics
+from asyncjit.jit.outside import not_captured
 from asyncjit.jit.state import assign, snapshot, spec
 from asyncjit.jit.tokens import ArgumentSpec
 
@@ -23,6 +24,7 @@ __all__ = [
     "assign",
     "jit",
     "kernel",
+    "not_captured",
     "snapshot",
     "spec",
 ]

@@ -123,6 +123,13 @@ def _foreign(kernel: Kernel, storage: StorageLike) -> Exception:
             f"{kernel.name} has an operand that belongs to another engine than the one in use here; work on arrays "
             "inside the `async with aj.Engine(...)` that made them, or copy them over by np.asarray and anp.asarray"
         )
+    recorder = getattr(storage, "recorder", None)
+    if recorder is not None and not recorder.dead:
+        return CaptureError(
+            f"{kernel.name} in aj.not_captured() has an operand that {recorder.name!r} is recording, so it has no "
+            "value now; in the block use host data, arrays made in it, and state that was made before",
+            function=recorder.name,
+        )
     return CaptureError(
         f"{kernel.name} has an operand that was made while a function was captured, outside that capture; "
         "return it from the function instead of keeping it"

@@ -91,6 +91,20 @@ def test_different_signatures_and_different_functions_are_captured_side_by_side(
     assert {run.state for run in runs} == {State.CAPTURING}
 
 
+def test_a_run_stands_behind_a_capture_only_when_it_came_after_a_second_call(driver: Driver) -> None:
+    leader = driver.first_call()
+    early = driver.call(reads=(A,))
+    assert not driver.scheduler.stands_behind(leader, early)
+    second = driver.first_call()
+    late = driver.call(reads=(A,))
+    assert [driver.scheduler.stands_behind(leader, run) for run in (early, second, late)] == [False, True, True]
+    assert not driver.scheduler.stands_behind(late, second)
+    driver.captured(leader)
+    assert not driver.scheduler.stands_behind(leader, leader)
+    driver.captured(second)
+    assert not driver.scheduler.stands_behind(second, late)
+
+
 def test_a_capture_alone_holds_nobody_up_and_takes_its_ticket_when_it_has_ended(driver: Driver) -> None:
     leader = driver.first_call()
     beside = driver.call(reads=(A,))

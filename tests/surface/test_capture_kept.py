@@ -126,3 +126,20 @@ async def test_collection_in_the_middle_of_a_recording_changes_nothing() -> None
         return y * 2
 
     assert np.asarray(await f(anp.zeros(2))).tolist() == [2.0, 2.0]
+
+
+async def test_an_operation_with_two_results_makes_constants_too() -> None:
+    class Model:
+        digits: tuple[anp.Array, anp.Array] | None = None
+
+        @aj.jit
+        def f(self, x: anp.Array) -> anp.Array:
+            if self.digits is None:
+                self.digits = divmod(anp.arange(4) * 7, 10)
+            return x + self.digits[0] * 100 + self.digits[1]
+
+    model = Model()
+    for _ in range(2):
+        assert np.asarray(await model.f(anp.zeros(4, dtype="int64"))).tolist() == [0, 7, 104, 201]
+    assert model.digits is not None
+    assert np.asarray(await model.digits[0]).tolist() == [0, 0, 1, 2]
