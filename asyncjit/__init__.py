@@ -50,6 +50,7 @@ from asyncjit.pipeline import PipelineStatistics, StageStatistics, pipeline
 from asyncjit.prefetch import Prefetch, PrefetchStatistics, prefetch
 from asyncjit.replay import Replay
 from asyncjit.saving import load, save
+from asyncjit.settings import Settings, override_settings, settings
 from asyncjit.times import CallTimes, ReplayTimes
 from asyncjit.tracing import Trace, trace
 
@@ -86,6 +87,7 @@ __all__ = [
     "ReplayMismatchError",
     "ReplayTimes",
     "SaveError",
+    "Settings",
     "StageStatistics",
     "Trace",
     "WouldBlockError",
@@ -96,10 +98,12 @@ __all__ = [
     "kernel",
     "load",
     "not_captured",
+    "override_settings",
     "pipeline",
     "prefetch",
     "random",
     "save",
+    "settings",
     "snapshot",
     "spec",
     "trace",

@@ -25,6 +25,7 @@ from asyncjit.program import Group, Loaded, Program, call_costs, make_footprint
 from asyncjit.replay import Replay
 from asyncjit.runs import Run
 from asyncjit.scheduler import Scheduler
+from asyncjit.settings import Settings, settings
 from asyncjit.storage import Owner, Storage
 
 __all__ = ["Loader", "recording"]
@@ -214,20 +215,25 @@ class Loader(Conductor):
         program.loaded = self._load_plan(program, plan or program_order_plan(schedule), executor)
         if lowering and len(schedule.calls) > 1:
             # Refused by an engine that is closing: the program order does as well for what is left to do.
-            self._background.submit(lambda: self.lower(program, executor))
+            chosen = settings()
+            self._background.submit(lambda: self.lower(program, executor, chosen))
         else:
             program.lowered = True
         return program
 
-    def lower(self, program: Program, executor: str | None = None) -> None:
-        """Lower the program; replays submitted from now on use the lowered form. Takes its time."""
+    def lower(self, program: Program, executor: str | None = None, chosen: Settings | None = None) -> None:
+        """Lower the program; replays submitted from now on use the lowered form. Takes its time. ``chosen`` are the
+        settings of whoever asks for it, where that is another thread."""
         if program.lowered:
             return
         capabilities = self.device(program.device).capabilities
+        chosen = chosen or settings()
+        one_by_one = chosen.jit == "no_graphs"
         plan = lower(
             program.schedule,
             streams_max=capabilities.streams_max,
-            segment_calls_first=capabilities.segment_calls_first,
+            segment_calls_first=1 if one_by_one else chosen.graph_batch_size or capabilities.segment_calls_first,
+            segment_growth=1 if one_by_one else 2,
             costs=call_costs(program.schedule),
             hop_cost=capabilities.hop_s,
         )

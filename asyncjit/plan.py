@@ -105,6 +105,7 @@ def lower(
     *,
     streams_max: int | None = 1,
     segment_calls_first: int | None = None,
+    segment_growth: int = 2,
     costs: Sequence[float] | None = None,
     hop_cost: float = 0.0,
     reuse: bool = True,
@@ -112,8 +113,8 @@ def lower(
     """Derive the plan: hazards, streams and waits, frame layout, segments, accesses from outside.
 
     ``streams_max`` counts per device, None is no limit; ``costs`` (one a call) and ``hop_cost`` share any unit of time.
-    The first segment of a stream holds at most ``segment_calls_first`` calls, and each one that was full doubles the
-    limit of the next, so that a device starts early and launches seldom; None is no limit. Without ``reuse`` every
+    The first segment of a stream holds at most ``segment_calls_first`` calls, and each one that was full multiplies the
+    limit of the next by ``segment_growth``, so that a device starts early and launches seldom. Without ``reuse`` every
     intermediate has bytes of its own. Deterministic; seconds for 10,000 calls, so call it off the event loop.
     """
     graph = build_graph(schedule)
@@ -124,9 +125,8 @@ def lower(
     else:
         layout = _side_by_side(schedule)
     assert segment_calls_first is None or segment_calls_first > 0
-    heads = (schedule.calls[calls[0]] for calls in placement.streams)
-    streams = tuple(StreamSpec(call.device, call.lane) for call in heads)
-    segments = _segments(placement, segment_calls_first)
+    streams = tuple(StreamSpec(head.device, head.lane) for head in (schedule.calls[c[0]] for c in placement.streams))
+    segments = _segments(placement, segment_calls_first, segment_growth)
     return _plan(schedule, streams, segments, layout, sum(map(len, graph.predecessors)))
 
 
@@ -177,7 +177,7 @@ def _side_by_side(schedule: Schedule) -> _Layout:
 # Segments
 
 
-def _segments(placement: Placement, calls_first: int | None) -> tuple[Segment, ...]:
+def _segments(placement: Placement, calls_first: int | None, growth: int) -> tuple[Segment, ...]:
     """Cut streams before calls that wait, after calls that are waited for, and where a segment is full."""
     waited_for = {call for calls in placement.waits for call in calls}
     position = {call: index for index, call in enumerate(placement.order)}
@@ -188,7 +188,7 @@ def _segments(placement: Placement, calls_first: int | None) -> tuple[Segment, .
         for call in calls:
             if not run or placement.waits[call] or run[-1] in waited_for or len(run) == limit:
                 if limit is not None and len(run) == limit:
-                    limit *= 2
+                    limit *= growth
                 run = []
                 runs.append(run)
             run.append(call)

@@ -38,6 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit.arrival",),
     ("asyncjit.scheduler",),
     # ------------------------------------------------------------------------------------------------ the pure line
+    ("asyncjit.settings",),
     ("asyncjit.ops",),
     ("asyncjit.fences",),
     ("asyncjit.ports",),

@@ -7,6 +7,7 @@ their turn comes.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -24,8 +25,11 @@ from asyncjit.jit.tables import Tables, refuse_foreign, refuse_second
 from asyncjit.jit.tokens import Stand
 from asyncjit.numpy import Array, asarray, zeros
 from asyncjit.replay import Replay
+from asyncjit.settings import settings
 
 __all__ = ["Matching", "copy_all"]
+
+_logger = logging.getLogger("asyncjit.jit")
 
 #: A list of arrays, or the arguments of the call themselves.
 Arrays = list[Any] | tuple[Any, ...]
@@ -50,6 +54,8 @@ class Matching:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], then: Callable[[Any], Any] | None = None
     ) -> Replay[Any]:
         """Match or record, and submit. ``then`` makes the replay's result of the function's."""
+        if settings().jit == "off" and not self._options.exempt:
+            return self._run_eagerly(self._parameters.bind(args, kwargs), then)
         table, epoch, key, arrays, entry = self._match(args, kwargs)
         if entry is None:
             return self._first(table, epoch, key, arrays, args, kwargs, then)
@@ -121,7 +127,7 @@ class Matching:
     ) -> Replay[Any]:
         values = self._parameters.bind(args, kwargs)
         if self._tables.warm_ups_left > 0 and self._tables.take_warm_up():
-            return self._warm_up(values, then)
+            return self._run_eagerly(values, then)
         if self._options.strict:
             refuse_second(table, key, self._parameters)
 
@@ -181,6 +187,7 @@ class Matching:
         pattern = pattern_of([a._storage for a in arrays], [a._offset for a in arrays], [a._spec for a in arrays])
         others = [] if self._tables.told else [entry.key for entry in table]
         entry = table.add(epoch, Entry(key, pattern, program, recorded, pruning))
+        _logger.debug("captured %s as %d calls", self._name, len(schedule.calls))
         self._tables.note_integers(self._parameters, key, others, self._options.captures_max)
         return entry
 
@@ -191,7 +198,7 @@ class Matching:
         values = self._parameters.rebuild(values, _as_array)
         return run_body(self._function, self._parameters, values, self._name)
 
-    def _warm_up(self, values: Values, then: Callable[[Any], Any] | None) -> Replay[Any]:
+    def _run_eagerly(self, values: Values, then: Callable[[Any], Any] | None) -> Replay[Any]:
         """Run the function eagerly; the replay copies what it returned."""
         pieces, build = take_apart(self._run_here(values), self._name)
         # A replay copies something even where nothing is returned.
