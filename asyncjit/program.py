@@ -70,12 +70,6 @@ class Loaded:
         if len(group.idle) > group.idle_max:
             group.idle.pop(0).frames.popleft()
 
-    def drop_frames(self, group: Group) -> None:
-        """Free idle frames."""
-        group.idle = [loaded for loaded in group.idle if loaded is not self]
-        self.frames.clear()
-        self.inline = None
-
 
 class Group(GroupState):
     """What replays of one function share: room and its order, and at most ``in_flight_max`` idle frames.
@@ -98,6 +92,12 @@ class Group(GroupState):
         self.idle_max = None if keeps_frames else in_flight_max
         #: The forms that have idle frames, one entry a frame, oldest first.
         self.idle: list[Loaded] = []
+
+    def drop_frames(self) -> None:
+        """Free all idle frames, those too of forms that a lowered one has replaced and of programs that are gone."""
+        for loaded in self.idle:
+            loaded.frames.clear()
+        self.idle = []
 
 
 class Program:

@@ -208,12 +208,17 @@ class JitFunction(Matching, Generic[P, R]):
         self._tables.clear()
 
     def free_intermediates(self) -> None:
-        """Free the frames that no replay uses at the moment; the next replays make new ones."""
+        """Free the memory of intermediates that no replay uses at the moment; the next replays take new memory.
+
+        State, outputs and captures stay, and so does what ``prune`` has computed once. May be called at any time and
+        again; replays under way give their memory back when they end, for the next ones.
+        """
         for table in self._tables.all():
-            for entry in table:
-                with table.engine._lock:
+            with table.engine._lock:
+                table.group.drop_frames()
+                for entry in table:
                     for program in entry.programs():
-                        program.loaded.drop_frames(table.group)
+                        program.loaded.inline = None
 
     def __repr__(self) -> str:
         return f"<jit {self._name}: {len(self.captures)} captured>"
