@@ -6,6 +6,7 @@ Law: the surface; each module says what it is for.
 from __future__ import annotations
 
 from asyncjit.jit.batching import Batched, BatchStatistics
+from asyncjit.jit.checking import CheckReport, Difference
 from asyncjit.jit.decorator import jit
 from asyncjit.jit.function import JitFunction
 from asyncjit.jit.kernel import UserKernel, kernel
@@ -18,6 +19,8 @@ __all__ = [
     "ArgumentSpec",
     "BatchStatistics",
     "Batched",
+    "CheckReport",
+    "Difference",
     "JitFunction",
     "Statistics",
     "UserKernel",

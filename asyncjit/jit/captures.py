@@ -242,7 +242,8 @@ class Table:
             for attribute, inner in getattr(value, "__dict__", {}).items():
                 if isinstance(inner, Array) and inner._storage is storage:
                     return f"state '{name}.{attribute}'"
-        return f"state first used at {entry.captured.met_at[storage]}"
+        met_at = entry.captured.met_at.get(storage)
+        return "an array that the capture does not use" if met_at is None else f"state first used at {met_at}"
 
     def add(self, epoch: Epoch, entry: Entry) -> Entry:
         """Take a new capture; the least recently used one goes where there are too many."""

@@ -11,19 +11,18 @@ import types
 import weakref
 from collections.abc import AsyncIterable, Callable, Iterable
 from dataclasses import replace
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 import anyio.to_thread
 
 from asyncjit.errors import CaptureError, WouldBlockError
 from asyncjit.jit.batching import Batched, buckets_of
 from asyncjit.jit.body import Body, Ready, inlining
-from asyncjit.jit.captures import Entry
-from asyncjit.jit.explain import explain_table
+from asyncjit.jit.holding import Holding
 from asyncjit.jit.hosts import PrepareHost
 from asyncjit.jit.mapped import Mapped, refuse_to_map
 from asyncjit.jit.matching import Matching
-from asyncjit.jit.options import Options, Statistics
+from asyncjit.jit.options import Options
 from asyncjit.jit.signature import Parameters
 from asyncjit.jit.tables import Tables
 from asyncjit.replay import Replay
@@ -37,7 +36,7 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 
-class JitFunction(Matching, Generic[P, R]):
+class JitFunction(Holding[P, R]):
     """A function whose calls are replays; made by ``jit``. Callable from any thread, task and loop.
 
     As a method it captures for each instance apart.
@@ -176,49 +175,6 @@ class JitFunction(Matching, Generic[P, R]):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
-
-    # What it holds.
-
-    @property
-    def captures(self) -> list[str]:
-        """The signatures that are captured now, in words."""
-        return [self._describe(entry) for table in self._tables.all() for entry in table]
-
-    def _describe(self, entry: Entry) -> str:
-        return f"{self._name}({self._parameters.describe(entry.key)})"
-
-    def statistics(self) -> Statistics:
-        """Counts since the function was made or ``reset``."""
-        tables = self._tables.all()
-        return Statistics(
-            captures=sum(len(list(table)) for table in tables),
-            captures_made=sum(table.made for table in tables),
-            captures_dropped=sum(table.dropped for table in tables),
-            replays=sum(table.replays() for table in tables),
-        )
-
-    def explain(self) -> str:
-        """What each capture does: its calls, streams, waits and bytes, as a table to read."""
-        return "\n\n".join(
-            explain_table(self._describe(entry), entry) for table in self._tables.all() for entry in table
-        )
-
-    def reset(self) -> None:
-        """Forget all captures; replays under way are not touched. The next call records anew."""
-        self._tables.clear()
-
-    def free_intermediates(self) -> None:
-        """Free the memory of intermediates that no replay uses at the moment; the next replays take new memory.
-
-        State, outputs and captures stay, and so does what ``prune`` has computed once. May be called at any time and
-        again; replays under way give their memory back when they end, for the next ones.
-        """
-        for table in self._tables.all():
-            with table.engine._lock:
-                table.group.drop_frames()
-                for entry in table:
-                    for program in entry.programs():
-                        program.loaded.inline = None
 
     def __repr__(self) -> str:
         return f"<jit {self._name}: {len(self.captures)} captured>"
