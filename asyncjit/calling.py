@@ -119,12 +119,11 @@ class Caller(Reader):
         """Bind a replay to a program: outputs, keys for the scheduler, memory for the device."""
         run = replay._run
         if program.allocators:
-            name = program.device
             outputs = []
-            for allocate, nbytes in program.allocators:
+            for allocate, nbytes, device in program.allocators:
                 memory = allocate()
                 self._sizes.append(nbytes)
-                outputs.append(Storage(self, name, nbytes, memory))
+                outputs.append(Storage(self, device, nbytes, memory))
             run.outputs = [storage.serial for storage in outputs]
             replay.outputs = outputs
         replay._assemble = assemble
@@ -236,14 +235,14 @@ class Caller(Reader):
         Raises:
             KernelError: a call failed.
         """
-        outputs = [self.new_storage(program.device, *spec) for spec in program.output_specs]
+        outputs = [self.new_storage(*spec) for spec in program.output_specs]
         loaded = program.loaded
         with self._lock:
             self._bind_state(program, loaded)
         submission = self._submission(loaded, {}, None)
         submission.bindings = bind_slots(program, inputs, outputs)
         submission.frame = loaded.executable.create_frame()
-        error, call_index = self._devices[program.device].run_inline(submission)
+        error, call_index = self._runners[program.device].run_inline(submission)
         if error is not None:
             raise kernel_error(program, error, call_index)
         for storage in outputs:

@@ -16,7 +16,7 @@ import numpy as np
 
 from asyncjit.background import Background
 from asyncjit.clock import Clock
-from asyncjit.devices.base import Device, Frame, Submission
+from asyncjit.devices.base import Device, Frame, Runner, Submission
 from asyncjit.errors import DeviceLostError, EngineClosedError
 from asyncjit.failures import kept, kernel_error
 from asyncjit.inbox import Inbox, Reading
@@ -51,6 +51,8 @@ class Conductor(Inbox):
     def __init__(self, devices: dict[str, Device], scheduler: Scheduler, clock: Clock) -> None:
         super().__init__(scheduler)
         self._devices = devices
+        #: These, and several of them as one.
+        self._runners: dict[str, Runner] = dict(devices)
         self.clock = clock
         self.instruments = Instruments()
         #: Bytes that came (positive) and went; finalisers append too. Summed up in ``_bytes``, under the lock.
@@ -81,7 +83,7 @@ class Conductor(Inbox):
             elif kind is Resolve:
                 self._conclude(context)
             elif kind is Skip:
-                self._devices[run.device].skip(context.submission)
+                self._runners[run.device].skip(context.submission)
             elif kind is BeginCapture:
                 self._begin_capture(context)
 
@@ -129,11 +131,11 @@ class Conductor(Inbox):
             if loaded.state_epoch != self._state_epoch:
                 self._bind_state(replay.program, loaded)
             submission.bindings = bind_slots(replay.program, replay.inputs, replay.outputs)
-            self._devices[run.device].submit(submission)
+            self._runners[run.device].submit(submission)
             self._plan_waits += loaded.waits
             self._plan_waits_avoided += loaded.waits_avoided
         except BaseException as error:
-            lost = isinstance(error, DeviceLostError | EngineClosedError)
+            lost = isinstance(error, DeviceLostError | EngineClosedError) and run.device in self._devices
             self._give_up(submission, DeviceLost(run.device, kept(error)) if lost else RunFailed(run, kept(error)))
 
     def _new_frame(self, loaded: Loaded) -> Frame:
@@ -163,14 +165,14 @@ class Conductor(Inbox):
             for storage in replay.written:
                 self._before_write(storage)
                 storage.awaited = False
-        device = self._devices[program.device]
+        runner = self._runners[program.device]
         bindings = [(storage.memory, offset) for storage, offset in inputs]
         bindings += program.state_bindings
         outputs = replay.outputs = []
-        for allocate, nbytes in program.allocators:
+        for allocate, nbytes, device in program.allocators:
             memory = allocate()
             self._bytes += nbytes
-            outputs.append(Storage(self, program.device, nbytes, memory))  # type: ignore[arg-type]
+            outputs.append(Storage(self, device, nbytes, memory))  # type: ignore[arg-type]
             bindings.append((memory, 0))
         if loaded.state_epoch != self._state_epoch:
             self._bind_state(program, loaded)
@@ -178,7 +180,7 @@ class Conductor(Inbox):
         assert submission is not None
         submission.bindings = bindings
         replay.submitted_s = replay.started_s = self.clock.now_s()
-        error, call_index = device.run_inline(submission)
+        error, call_index = runner.run_inline(submission)
         replay.done_s = self.clock.now_s()
         submission.bindings = ()
         run = replay._run = Run(group)
@@ -213,7 +215,7 @@ class Conductor(Inbox):
             submission.bindings = bind_slots(program, replay.inputs, replay.outputs)
             if self.instruments.takes_times:
                 submission.times = []
-            error, call_index = self._devices[program.device].run_inline(submission)
+            error, call_index = self._runners[program.device].run_inline(submission)
             submission.bindings = ()
             if submission.times is not None:
                 replay.measured, submission.times = (loaded.plan, submission.times), None
@@ -252,7 +254,7 @@ class Conductor(Inbox):
         if error is None:
             self._inbox.append(RunDone(run))
             self.drain()
-        elif isinstance(error, DeviceLostError):
+        elif isinstance(error, DeviceLostError) and run.device in self._devices:
             self.feed(DeviceLost(run.device, kept(error)))
         else:
             self.feed(RunFailed(run, kernel_error(replay.program, error, call_index)))

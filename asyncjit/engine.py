@@ -215,6 +215,8 @@ class Engine(Caller):
         _logger.warning("device %s was still busy after %.1f s and was left behind", device.name, limit_s)
         error = EngineClosedError(f"the engine was closed while {device.name!r} was busy, after {limit_s} s")
         self._step(DeviceLost(device.name, error))
+        for joint in self._joints.values():
+            joint.leave_behind(device.name, error)
 
     async def __aenter__(self) -> Engine:
         _current.set((self, _current.get()))

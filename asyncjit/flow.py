@@ -52,6 +52,8 @@ class Flow:
         self._ledger = Ledger()
         self._groups_to_admit: list[GroupState] = []
         self._lost: dict[str, BaseException] = {}
+        #: Devices that are several as one, with the names of these.
+        self._joint: dict[str, frozenset[str]] = {}
         #: A ticket alone stands for a run that was made at once: admitted and done.
         self._story: deque[tuple[int, type[Stimulus], State] | int] = deque(maxlen=STORY_LENGTH)
         self._tickets = 0
@@ -64,6 +66,15 @@ class Flow:
         self._waits = 0
         self._gates = 0
         self._gates_avoided = 0
+
+    def add_joint_device(self, name: str, members: Iterable[str]) -> None:
+        """Runs may be on ``name``, which is all of ``members`` together, and lost as soon as one of them is.
+
+        What it has started by then is told to skip, and ends when its outcome comes.
+        """
+        self._joint[name] = frozenset(members)
+        for member in self._joint[name] & self._lost.keys():
+            self._lost.setdefault(name, self._lost[member])
 
     def story(self, run: Run | None = None) -> list[tuple[int, str, State]]:
         """What happened, oldest first, as (ticket, stimulus, state after it); to one run, or to all."""
@@ -218,6 +229,18 @@ class Flow:
             self._ledger.stain(run, run.writes())
             self._release_successors(run, started=started)
             worklist += [(other, Poisoned, refusals.source_failed(other, run)) for other in readers]
+
+    def _lose(self, device: str, error: BaseException, commands: list[Command]) -> None:
+        """A device is gone, and with it those that it is a part of."""
+        lost = {device, *(joint for joint, members in self._joint.items() if device in members)} - self._lost.keys()
+        self._lost.update(dict.fromkeys(lost, error))
+        worklist: list[tuple[Run, type[Stimulus], BaseException]] = []
+        for run in self._ledger.live.values():
+            if run.device in lost and run.recorded:
+                # What has started is still to be passed by the devices that are left.
+                passes = run.device in self._joint and run.state in STARTED
+                worklist.append((run, Poisoned if passes else DeviceLost, error))
+        self._fail(worklist, commands)
 
     def _remove(self, run: Run, error: BaseException, commands: list[Command]) -> None:
         """Take out a run that has not started, as if it had never been called; readers of its outputs fail."""

@@ -16,14 +16,16 @@ import numpy as np
 
 from asyncjit.clock import Clock
 from asyncjit.conductor import Conductor
-from asyncjit.devices.base import Device
-from asyncjit.errors import DeviceError, DeviceUnavailableError, EngineBusyError, EngineClosedError
+from asyncjit.devices.base import Device, Runner
+from asyncjit.devices.joint import JointDevice
+from asyncjit.errors import DeviceUnavailableError, EngineBusyError, EngineClosedError
+from asyncjit.failures import kept
 from asyncjit.inbox import DropReadSet
 from asyncjit.ir import Access, Call, Kernel, Schedule, Slot, SlotKind, new_buffer, operand_of
 from asyncjit.plan import Plan, lower, program_order_plan
 from asyncjit.program import Group, Loaded, Program, call_costs, make_footprint
 from asyncjit.replay import Replay
-from asyncjit.runs import Run
+from asyncjit.runs import DeviceLost, Run
 from asyncjit.scheduler import Scheduler
 from asyncjit.settings import Settings, settings
 from asyncjit.storage import Owner, Storage
@@ -63,6 +65,8 @@ class Loader(Conductor):
     ) -> None:
         super().__init__(devices, scheduler, clock)
         self.default_device = next(iter(devices))
+        #: Devices that are several as one, made for the programs that span them.
+        self._joints: dict[str, JointDevice] = {}
         self._memory_bytes_max = memory_bytes_max
         #: Why it takes no calls, once it does not.
         self._unusable: str | None = None
@@ -195,17 +199,14 @@ class Loader(Conductor):
         meanwhile. It begins with ``plan``, or in program order.
 
         Raises:
-            DeviceError: the calls are on several devices, or a kernel is unknown to theirs.
+            DeviceUnavailableError: a call or an array is on a device that the engine does not have.
+            DeviceError: a kernel is unknown to the device of a call.
         """
-        names = {call.device for call in schedule.calls}
-        if len(names) != 1:
-            raise DeviceError(
-                f"{schedule.name!r} has calls on {sorted(names)}; a captured function runs on one device, so move its "
-                "arrays to one"
-            )
-        program = Program(schedule, names.pop(), state, outputs)
-        allocator = self.device(program.device).array_allocator
-        program.allocators = [(allocator(shape, dtype), nbytes) for shape, dtype, nbytes in program.output_specs]
+        program = Program(schedule, self.runner_of(schedule).name, state, outputs)
+        program.allocators = [
+            (self.device(device).array_allocator(shape, dtype), nbytes, device)
+            for device, shape, dtype, nbytes in program.output_specs
+        ]
         regions = program.read_only_regions()
         if regions:
             with self._lock:
@@ -221,12 +222,38 @@ class Loader(Conductor):
             program.lowered = True
         return program
 
+    def runner_of(self, schedule: Schedule) -> Runner:
+        """What runs all of its calls, and has memory for all that lies between them.
+
+        Raises:
+            DeviceUnavailableError: this engine lacks one of its devices.
+        """
+        names = {call.device for call in schedule.calls}
+        names.update(buffer.device for buffer in schedule.intermediates())
+        devices = {name: self.device(name) for name in sorted(names)}
+        return self._joint_device(list(devices)) if len(devices) > 1 else devices[names.pop()]
+
+    def _joint_device(self, names: Sequence[str]) -> JointDevice:
+        """The devices of these names as one."""
+        name = "+".join(names)
+        with self._lock:
+            joint = self._joints.get(name)
+            if joint is None:
+                joint = JointDevice(name, [self._devices[each] for each in names], self._on_member_lost)
+                self._runners[name] = self._joints[name] = joint
+                self._scheduler.add_joint_device(name, names)
+        return joint
+
+    def _on_member_lost(self, member: str, error: BaseException) -> None:
+        """From any thread, under the lock too: it is seen to when that is given back."""
+        self.feed(DeviceLost(member, kept(error)))
+
     def lower(self, program: Program, executor: str | None = None, chosen: Settings | None = None) -> None:
         """Lower the program; replays submitted from now on use the lowered form. Takes its time. ``chosen`` are the
         settings of whoever asks for it, where that is another thread."""
         if program.lowered:
             return
-        capabilities = self.device(program.device).capabilities
+        capabilities = self._runners[program.device].capabilities
         chosen = chosen or settings()
         one_by_one = chosen.jit == "no_graphs"
         plan = lower(
@@ -241,7 +268,7 @@ class Loader(Conductor):
         program.lowered = True
 
     def _load_plan(self, program: Program, plan: Plan, executor: str | None) -> Loaded:
-        executable = self.device(program.device).instantiate(plan, executor)
+        executable = self._runners[program.device].instantiate(plan, executor)
         return Loaded(plan, executable, make_footprint(program, plan))
 
 

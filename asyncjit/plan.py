@@ -32,6 +32,7 @@ __all__ = [
     "StreamSpec",
     "lower",
     "program_order_plan",
+    "segments_followed",
     "verify_plan",
 ]
 
@@ -209,7 +210,7 @@ def _segments(placement: Placement, calls_first: int | None, growth: int) -> tup
     )
 
 
-def _direct(segments: Sequence[Segment]) -> list[tuple[int, ...]]:
+def segments_followed(segments: Sequence[Segment]) -> list[tuple[int, ...]]:
     """For each segment, those it follows directly: its waits, and last the one before it on its stream."""
     last: dict[int, int] = {}
     direct = []
@@ -223,7 +224,7 @@ def _direct(segments: Sequence[Segment]) -> list[tuple[int, ...]]:
 def _segments_before(segments: Sequence[Segment]) -> list[int]:
     """For each segment, those that have finished when it starts, as bits."""
     before: list[int] = []
-    for direct in _direct(segments):
+    for direct in segments_followed(segments):
         mask = 0
         for earlier in direct:
             mask |= before[earlier] | 1 << earlier
@@ -359,15 +360,14 @@ def _verify_segments(plan: Plan) -> None:
         for wait in segment.waits:
             backward = 0 <= wait < index and plan.segments[wait].stream != segment.stream
             _check(plan, backward, f"{where} waits for segment {wait}, which is no earlier one of another stream")
-    missing = len(plan.schedule.calls) - len(placed)
-    _check(plan, not missing, f"{missing} calls are in no segment")
+    _check(plan, not (missing := len(plan.schedule.calls) - len(placed)), f"{missing} calls are in no segment")
 
 
 def _calls_before(plan: Plan) -> list[int]:
     """For each call, the calls that have finished when it starts, as bits: what segments and waits imply."""
     before = [0] * len(plan.schedule.calls)
     done: list[int] = []
-    for segment, direct in zip(plan.segments, _direct(plan.segments), strict=True):
+    for segment, direct in zip(plan.segments, segments_followed(plan.segments), strict=True):
         finished = 0
         for earlier in direct:
             finished |= done[earlier]

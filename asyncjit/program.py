@@ -1,4 +1,4 @@
-"""Programs: a captured schedule made ready to replay on one device.
+"""Programs: a captured schedule made ready to replay on a device, or on several as one.
 
 Law: derived data only. A program is usable as soon as it is loaded, in program order and without reuse of memory; the
 lowered form replaces it when it is ready, and replays under way keep the form they started with.
@@ -140,13 +140,13 @@ class Program:
         self.state = dict(state)
         self.inputs_count = sum(slot.kind is SlotKind.INPUT for slot in schedule.slots)
         self.output_specs = [
-            (*outputs[index], slot.buffer.nbytes)
+            (slot.buffer.device, *outputs[index], slot.buffer.nbytes)
             for index, slot in enumerate(schedule.slots)
             if slot.kind is SlotKind.OUTPUT
         ]
-        #: What makes the memory of each output, and its bytes; the engine's to set.
-        self.allocators: list[tuple[Callable[[], Memory], int]] = []
-        self.new_bytes = sum(nbytes for _, _, nbytes in self.output_specs)
+        #: What makes the memory of each output, its bytes and its device; the engine's to set.
+        self.allocators: list[tuple[Callable[[], Memory], int, str]] = []
+        self.new_bytes = sum(nbytes for *_, nbytes in self.output_specs)
         written = written_slots(schedule)
         self.written_inputs = tuple(sorted(slot for slot in written if slot < self.inputs_count))
         written_state = sorted(slot for slot in written if slot in self.state)

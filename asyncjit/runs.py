@@ -126,7 +126,8 @@ class RunFailed(Stimulus):
 
 @dataclass(slots=True, eq=False)
 class Poisoned(Stimulus):
-    """Derived: a run that this one reads from failed or was cancelled."""
+    """Derived: a run that this one reads from failed or was cancelled, or one of several devices that it runs on was
+    lost."""
 
     run: Run
     error: BaseException

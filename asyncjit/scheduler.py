@@ -266,13 +266,8 @@ class Scheduler(Arrival):
     def _on_device_lost(self, stimulus: DeviceLost, commands: list[Command]) -> None:
         if stimulus.device in self._lost:
             return
-        error = refusals.device_lost(stimulus.device, stimulus.error)
-        self._lost[stimulus.device] = error
+        self._lose(stimulus.device, refusals.device_lost(stimulus.device, stimulus.error), commands)
         self._is_restricted = True
-        live = self._ledger.live.values()
-        self._fail(
-            [(run, DeviceLost, error) for run in live if run.device == stimulus.device and run.recorded], commands
-        )
 
     def _on_buffer_freed(self, stimulus: BufferFreed, commands: list[Command]) -> None:
         self._ledger.forget(stimulus.key)

@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit.placement",),
     ("asyncjit.memory",),
     ("asyncjit.plan",),
+    ("asyncjit.parts",),
     ("asyncjit.data_reader",),
     ("asyncjit.plan_data",),
     ("asyncjit.records",),

@@ -25,6 +25,7 @@ from asyncjit.capture.traced import Traced, host_read_error, line_of, where_in_u
 from asyncjit.engine import Engine
 from asyncjit.errors import CaptureError
 from asyncjit.numpy import Array
+from asyncjit.numpy._dispatch import TRANSFER
 from asyncjit.numpy._handle import ArraySpec, c_strides
 from asyncjit.storage import Storage
 
@@ -77,9 +78,9 @@ class Recorder:
 
     # The sink of array operations.
 
-    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Traced:
+    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: str | None = None) -> Traced:
         self.check_use()
-        buffer = ir.new_buffer(self.device, math.prod(shape) * dtype.itemsize)
+        buffer = ir.new_buffer(self.engine.device(device or self.device).name, math.prod(shape) * dtype.itemsize)
         self.layouts[buffer] = (shape, dtype.name)
         return self._traced(buffer)
 
@@ -92,12 +93,16 @@ class Recorder:
             ir.operand_of(self.buffer_of(storage), spec.shape, spec.strides, spec.dtype.name, spec.itemsize, offset)
             for storage, offset, spec in operands
         )
-        self.calls.append(ir.Call(kernel, resolved, cost, where_in_user_code()))
+        where = where_in_user_code()
+        if kernel is TRANSFER:
+            self.calls.append(ir.Copy(resolved[1], resolved[0], where))
+        else:
+            self.calls.append(ir.Call(kernel, resolved, cost, where))
 
-    def constant(self, host: np.ndarray[Any, Any]) -> Traced:
+    def constant(self, host: np.ndarray[Any, Any], device: str | None = None) -> Traced:
         """Storage of host data: made once, here, and read by every replay."""
         self.check_use()
-        storage = self.engine.constant(host, self.device)
+        storage = self.engine.constant(host, device or self.device)
         buffer = self.buffer_of(storage)
         self.constants[buffer] = self.values[buffer] = (host.shape, host.dtype.name)
         return self._traced(buffer, constant=storage)

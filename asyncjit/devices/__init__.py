@@ -7,10 +7,10 @@ missing driver hurts only those who want it.
 from __future__ import annotations
 
 from asyncjit.clock import Clock
-from asyncjit.devices.base import Capabilities, Device, Executable, Frame, Memory, Submission
+from asyncjit.devices.base import Capabilities, Device, Executable, Frame, Memory, Runner, Submission
 from asyncjit.errors import DeviceUnavailableError
 
-__all__ = ["Capabilities", "Device", "Executable", "Frame", "Memory", "Submission", "open_device"]
+__all__ = ["Capabilities", "Device", "Executable", "Frame", "Memory", "Runner", "Submission", "open_device"]
 
 
 def open_device(name: str, *, clock: Clock | None = None) -> Device:

@@ -102,8 +102,9 @@ class NumpyExecutable:
     def frames_are_cheap(self) -> bool:
         return self._arena_nbytes <= CHEAP_FRAME_BYTES and len(self._code.arena) <= CHEAP_FRAME_VIEWS
 
-    def create_frame(self) -> NumpyFrame:
-        frame = NumpyFrame(self._code.segments, self._code.arena, aligned_bytes(self._arena_nbytes, self._device))
+    def create_frame(self, arena: Memory | None = None) -> NumpyFrame:
+        memory = aligned_bytes(self._arena_nbytes, self._device) if arena is None else arena
+        frame = NumpyFrame(self._code.segments, self._code.arena, memory, arena is not None)
         if self._code.state:
             with self._lock:
                 self._frames = [reference for reference in self._frames if reference() is not None]

@@ -61,20 +61,25 @@ class Bound:
 class NumpyFrame:
     """The arena of one replay, faulted in, with the views of all intermediates."""
 
-    __slots__ = ("__weakref__", "_arena", "_bound", "_segments", "_views", "nbytes")
+    __slots__ = ("__weakref__", "_arena", "_bound", "_is_shared", "_segments", "_views", "nbytes")
 
-    def __init__(self, segments: Sequence[SegmentCode], specs: Sequence[ViewSpec], arena: Array) -> None:
+    def __init__(
+        self, segments: Sequence[SegmentCode], specs: Sequence[ViewSpec], arena: Array, is_shared: bool = False
+    ) -> None:
         # Cold pages cost 1.6 us each, in the first replay if not here.
         arena.fill(0)
         self.nbytes = arena.nbytes
         self._arena = arena
+        self._is_shared = is_shared
         self._segments = segments
         self._views = [spec.view(arena, 0) for spec in specs]
         self._bound: list[Bound | None] = [None] * len(segments)
 
     def poison(self) -> None:
-        """Overwrite the arena, so that whoever reads what no call wrote gets NaN, -1 or nonsense."""
-        self._arena.fill(POISON)
+        """Overwrite the arena, so that whoever reads what no call wrote gets NaN, -1 or nonsense. Not one that other
+        frames use too: what they left there counts."""
+        if not self._is_shared:
+            self._arena.fill(POISON)
 
     def forget_state(self) -> None:
         """Drop the views of state that are kept for the next replay. One that runs right now has its own references."""

@@ -23,7 +23,7 @@ from typing import Any, Protocol, runtime_checkable
 from asyncjit.plan import Plan
 from asyncjit.streams import Fence
 
-__all__ = ["Capabilities", "Device", "Executable", "Frame", "Memory", "Submission"]
+__all__ = ["Capabilities", "Device", "Executable", "Frame", "Memory", "Runner", "Submission"]
 
 #: What a device hands out for a buffer; opaque above the device. On the CPU a NumPy array, C-contiguous.
 Memory = Any
@@ -81,8 +81,11 @@ class Executable(Protocol):
         """Whether ``create_frame`` may be called on the event loop: it allocates little and instantiates nothing."""
         ...
 
-    def create_frame(self) -> Frame:
+    def create_frame(self, arena: Memory | None = None) -> Frame:
         """A new frame, its memory faulted in. May take long, then called off the event loop: see ``frames_are_cheap``.
+
+        ``arena``, where given, is memory of this device for it to use, of the bytes that the plan says: frames of plans
+        that are parts of one share it, so no frame may write there but what its calls write.
 
         Raises:
             DeviceOutOfMemoryError: there is no memory left for it.
@@ -127,37 +130,15 @@ class Submission:
     times: list[tuple[float, float, int] | None] | None = None
 
 
-@runtime_checkable
-class Device(Protocol):
-    """Callable from any thread, except where a method says otherwise."""
+class Runner(Protocol):
+    """What takes submissions: a device, or several as one. Callable from any thread, except where a method says
+    otherwise."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def capabilities(self) -> Capabilities: ...
-
-    @property
-    def hops(self) -> int:
-        """How often work was handed over to a worker (thread, or stream of hardware) since the device was opened."""
-        ...
-
-    def allocate(self, nbytes: int) -> Memory:
-        """Uninitialised memory, 64-byte aligned from 4 KiB up. Freed when the last reference is dropped, off the loop
-        where freeing can block.
-
-        Raises:
-            DeviceOutOfMemoryError: there is none left.
-        """
-        ...
-
-    def allocate_array(self, shape: tuple[int, ...], dtype: str) -> Memory:
-        """Memory for a C-contiguous array; a device may use the hint to prepare the view that a kernel will want."""
-        ...
-
-    def array_allocator(self, shape: tuple[int, ...], dtype: str) -> Callable[[], Memory]:
-        """``allocate_array`` with its arguments, as quick as may be: every replay calls one for each of its outputs."""
-        ...
 
     def instantiate(self, plan: Plan, executor: str | None = None) -> Executable:
         """Make a plan runnable: bind kernels, compile. May take long; called off the event loop, except for tiny plans.
@@ -186,6 +167,33 @@ class Device(Protocol):
         Neither reports nor signals. Only where ``executable.runs_inline``; ``gates`` are empty. As no user code runs, a
         KeyboardInterrupt that comes back is the user's own Ctrl-C: fail the replay, then raise it again.
         """
+        ...
+
+
+@runtime_checkable
+class Device(Runner, Protocol):
+    """What has memory, and runs plans on it."""
+
+    @property
+    def hops(self) -> int:
+        """How often work was handed over to a worker (thread, or stream of hardware) since the device was opened."""
+        ...
+
+    def allocate(self, nbytes: int) -> Memory:
+        """Uninitialised memory, 64-byte aligned from 4 KiB up. Freed when the last reference is dropped, off the loop
+        where freeing can block.
+
+        Raises:
+            DeviceOutOfMemoryError: there is none left.
+        """
+        ...
+
+    def allocate_array(self, shape: tuple[int, ...], dtype: str) -> Memory:
+        """Memory for a C-contiguous array; a device may use the hint to prepare the view that a kernel will want."""
+        ...
+
+    def array_allocator(self, shape: tuple[int, ...], dtype: str) -> Callable[[], Memory]:
+        """``allocate_array`` with its arguments, as quick as may be: every replay calls one for each of its outputs."""
         ...
 
     def close(self, timeout_s: float) -> bool:

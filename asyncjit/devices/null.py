@@ -55,8 +55,9 @@ class NullExecutable:
         self.frames_are_cheap = True
         self._device = device
 
-    def create_frame(self) -> NullFrame:
-        return NullFrame(self._device.allocate(self.plan.frame_nbytes.get(self._device.name, 0)))
+    def create_frame(self, arena: Memory | None = None) -> NullFrame:
+        nbytes = self.plan.frame_nbytes.get(self._device.name, 0)
+        return NullFrame(self._device.allocate(nbytes) if arena is None else arena)
 
     def bind_state(self, bindings: Sequence[tuple[int, Memory, int]]) -> None:
         # A new dict each time: submissions made earlier keep the one they were made with.

@@ -24,7 +24,7 @@ from asyncjit.devices._numpy_memory import Array, empty_array
 from asyncjit.devices._numpy_quiet import run_quietly
 from asyncjit.devices._segments import Countdown, SegmentOrder
 from asyncjit.devices._timeline import Timeline, TraceEntry
-from asyncjit.devices.base import Capabilities, Submission
+from asyncjit.devices.base import Capabilities, Memory, Submission
 from asyncjit.errors import DeviceUnavailableError, EngineClosedError
 from asyncjit.ir import Call, Copy
 from asyncjit.plan import Plan
@@ -45,9 +45,10 @@ class SimExecutable(NumpyExecutable):
     def observe(self, elapsed_s: float, alone: bool) -> None:
         """Virtual durations are known; there is nothing to learn."""
 
-    def create_frame(self) -> NumpyFrame:
-        self._allocate(self._arena_nbytes)
-        return super().create_frame()
+    def create_frame(self, arena: Memory | None = None) -> NumpyFrame:
+        if arena is None:
+            self._allocate(self._arena_nbytes)
+        return super().create_frame(arena)
 
 
 class _Run:
@@ -111,8 +112,7 @@ class SimDevice:
         self._numbers = itertools.count()
         self._timeline = Timeline(self.clock, seed, self.step, defer, call_at)
         self._waiting: list[tuple[_Run, int]] = []
-        self._running = 0
-        self.hops = 0
+        self._running = self.hops = 0
         self._live: dict[int, _Run] = {}
 
     @property

@@ -15,7 +15,7 @@ import numpy as np
 from asyncjit import ir
 from asyncjit.capture import bytes_of
 from asyncjit.deps import overlap
-from asyncjit.errors import AliasError, CaptureError
+from asyncjit.errors import AliasError, CaptureError, DeviceError
 from asyncjit.jit.tokens import static_token
 from asyncjit.numpy import Array, asarray
 from asyncjit.numpy._dispatch import current_sink
@@ -63,6 +63,13 @@ class UserKernel(Generic[P]):
         operands: list[tuple[str, Array]] = []
         plan = [self._argument(name, value, operands) for name, value in self._arguments(bound)]
         self._refuse_overlap(operands)
+        devices = sorted({array.device for _, array in operands})
+        if len(devices) > 1:
+            raise DeviceError(
+                f"kernel {self._name!r} has operands on {' and '.join(devices)}; a kernel runs on one device: copy "
+                "them over with to_device",
+                given=tuple(devices),
+            )
         access = tuple(self._access.get(name, ir.Access.READ) for name, _ in operands)
         implementation = self._implementation(bound, tuple(plan), access)
         nbytes = sum(array._spec.nbytes for _, array in operands)

@@ -19,6 +19,7 @@ from asyncjit.numpy._creation import (
     linspace,
     ones,
     ones_like,
+    to_device,
     zeros,
     zeros_like,
 )
@@ -222,7 +223,8 @@ __all__ = [
     "ones", "ones_like", "outer", "permute_dims", "pi", "positive", "pow", "power", "prod", "rad2deg", "ravel",
     "real", "reciprocal", "remainder", "repeat", "reshape", "result_type", "right_shift", "rint", "roll", "round",
     "sign", "signbit", "sin", "sinh", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract",
-    "sum", "swapaxes", "take", "tan", "tanh", "tensordot", "tile", "transpose", "tril", "triu", "true_divide",
-    "trunc", "uint8", "uint16", "uint32", "uint64", "unstack", "var", "vecdot", "where", "zeros", "zeros_like",
+    "sum", "swapaxes", "take", "tan", "tanh", "tensordot", "tile", "to_device", "transpose", "tril", "triu",
+    "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64", "unstack", "var", "vecdot", "where", "zeros",
+    "zeros_like",
 ]
 # fmt: on

@@ -14,8 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from asyncjit.errors import DeviceError
-from asyncjit.numpy._dispatch import apply, dtype_of
+from asyncjit.numpy._dispatch import apply, dtype_of, transfer
 from asyncjit.numpy._elementwise import constant, elementwise
 from asyncjit.numpy._folds import Axis, arg, component, fold, mean, running, var
 from asyncjit.numpy._handle import ArraySpec, StorageLike, array_spec, c_strides
@@ -126,14 +125,12 @@ class Array(Reading):
         return apply("copy", (self,))
 
     def to_device(self, device: str, *, stream: Any = None) -> Self:
-        """The array on ``device``; itself when it is there."""
-        if device != self.device:
-            raise DeviceError(
-                f"no copy from {self.device!r} to {device!r}: this build moves no arrays between devices",
-                expected=self.device,
-                given=device,
-            )
-        return self
+        """The array on ``device``: a copy, or itself when it is there. ``stream`` is not used.
+
+        Raises:
+            DeviceUnavailableError: the engine has no such device.
+        """
+        return self if device == self.device else transfer(self, device)
 
     # ----------------------------------------------------------------------------------------------- reductions
 

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from asyncjit.errors import DeviceError
 from asyncjit.numpy._array import Array
 from asyncjit.numpy._dispatch import create, current_sink, dtype_of
 from asyncjit.numpy._elementwise import NUMBERS, ArrayLike, constant
@@ -33,6 +32,7 @@ __all__ = [
     "linspace",
     "ones",
     "ones_like",
+    "to_device",
     "zeros",
     "zeros_like",
 ]
@@ -46,22 +46,21 @@ def _shape_of(shape: Shape) -> tuple[int, ...]:
     return tuple(operator.index(cast(int, extent)) for extent in extents)
 
 
-def _check_device(device: Device) -> None:
-    here = current_sink().device if device is not None else None
-    if device != here:
-        raise DeviceError(f"arrays are made on {here!r} here, not on {device!r}", expected=here, given=device)
-
-
 def asarray(obj: ArrayLike | Any, /, dtype: Any = None, *, device: Device = None, copy: bool | None = None) -> Array:
     """An array from an Array, a NumPy array, numbers, nested lists, or an object that speaks DLPack.
 
-    An Array of the wanted dtype comes back as itself unless ``copy``; everything else is copied at the call.
+    An Array of the wanted dtype and device comes back as itself unless ``copy``; all else is copied at the call, to
+    ``device`` or to where new arrays are made.
 
     Raises:
         ValueError: ``copy=False`` where a copy is needed. TypeError: elements that are no numbers.
+        DeviceUnavailableError: the engine has no such device.
     """
-    _check_device(device)
     if isinstance(obj, Array):
+        if device not in (None, obj.device):
+            if copy is False:
+                raise ValueError(f"an array on {obj.device!r} is not on {device!r} without a copy")
+            obj, copy = obj.to_device(device), None
         wanted = obj.dtype if dtype is None else dtype_of(dtype)
         if wanted is obj.dtype:
             return obj.copy() if copy else obj
@@ -71,11 +70,11 @@ def asarray(obj: ArrayLike | Any, /, dtype: Any = None, *, device: Device = None
     if copy is False:
         raise ValueError(f"an array from a {type(obj).__name__} is always a copy: it moves to the device")
     if isinstance(obj, (list, tuple)) and _holds_arrays(obj):
-        joined = stack([asarray(each) for each in obj])
+        joined = stack([asarray(each, device=device) for each in obj])
         return joined if dtype is None else joined.astype(dtype, copy=False)
     if not isinstance(obj, (np.ndarray, *NUMBERS)) and hasattr(obj, "__dlpack__"):
         obj = np.from_dlpack(obj)
-    return constant(Array, obj, None if dtype is None else dtype_of(dtype))
+    return constant(Array, obj, None if dtype is None else dtype_of(dtype), device)
 
 
 def _holds_arrays(value: object) -> bool:
@@ -91,23 +90,21 @@ def from_dlpack(x: Any, /, *, device: Device = None, copy: bool | None = None) -
 
 def empty(shape: Shape, dtype: Any = "float64", *, device: Device = None) -> Array:
     """An array whose elements are whatever the memory held."""
-    _check_device(device)
     sink = current_sink()
     extents, wanted = _shape_of(shape), dtype_of(dtype)
-    spec = array_spec(extents, c_strides(extents, wanted.itemsize), wanted, False, sink.device)
-    return Array._of(sink.new(extents, wanted), 0, spec)
+    spec = array_spec(extents, c_strides(extents, wanted.itemsize), wanted, False, device or sink.device)
+    return Array._of(sink.new(extents, wanted, device), 0, spec)
 
 
 def full(shape: Shape, fill_value: ArrayLike, dtype: Any = None, *, device: Device = None) -> Array:
     """An array of one value; the dtype is that of the value (int64, float64, … for Python's numbers)."""
-    _check_device(device)
     if not isinstance(fill_value, NUMBERS):
-        value = asarray(fill_value)
-        result = empty(shape, value.dtype if dtype is None else dtype)
+        value = asarray(fill_value, device=device)
+        result = empty(shape, value.dtype if dtype is None else dtype, device=value.device)
         result[...] = value
         return result
     wanted = dtype_of(np.asarray(fill_value).dtype if dtype is None else dtype)
-    return create(Array, "full", (encode(fill_value, wanted), _shape_of(shape), wanted.name))
+    return create(Array, "full", (encode(fill_value, wanted), _shape_of(shape), wanted.name), device)
 
 
 def zeros(shape: Shape, dtype: Any = "float64", *, device: Device = None) -> Array:
@@ -121,22 +118,22 @@ def ones(shape: Shape, dtype: Any = "float64", *, device: Device = None) -> Arra
 
 
 def empty_like(x: Array, /, dtype: Any = None, *, device: Device = None) -> Array:
-    """``empty`` with the shape of ``x``, and its dtype unless given."""
-    return empty(x.shape, x.dtype if dtype is None else dtype, device=device)
+    """``empty`` with the shape of ``x``, and its dtype and device unless given."""
+    return empty(x.shape, x.dtype if dtype is None else dtype, device=device or x.device)
 
 
 def full_like(x: Array, /, fill_value: ArrayLike, dtype: Any = None, *, device: Device = None) -> Array:
-    """``full`` with the shape of ``x``, and its dtype unless given."""
-    return full(x.shape, fill_value, x.dtype if dtype is None else dtype, device=device)
+    """``full`` with the shape of ``x``, and its dtype and device unless given."""
+    return full(x.shape, fill_value, x.dtype if dtype is None else dtype, device=device or x.device)
 
 
 def zeros_like(x: Array, /, dtype: Any = None, *, device: Device = None) -> Array:
-    """``zeros`` with the shape of ``x``, and its dtype unless given."""
+    """``zeros`` with the shape of ``x``, and its dtype and device unless given."""
     return full_like(x, 0, dtype, device=device)
 
 
 def ones_like(x: Array, /, dtype: Any = None, *, device: Device = None) -> Array:
-    """``ones`` with the shape of ``x``, and its dtype unless given."""
+    """``ones`` with the shape of ``x``, and its dtype and device unless given."""
     return full_like(x, 1, dtype, device=device)
 
 
@@ -144,12 +141,11 @@ def arange(
     start: float, /, stop: float | None = None, step: float = 1, dtype: Any = None, *, device: Device = None
 ) -> Array:
     """``start, start + step, …`` below ``stop`` (from 0 with one argument); int64 when all are ints, else float64."""
-    _check_device(device)
     first, last = (0, start) if stop is None else (start, stop)
     count = arange_length(first, last, step)
     wanted = dtype_of(np.result_type(*map(np.asarray, (first, last, step))) if dtype is None else dtype)
     params = (*(_exact(each) for each in (first, last, step)), (count,), wanted.name)
-    return create(Array, "arange", params)
+    return create(Array, "arange", params, device)
 
 
 def linspace(
@@ -163,18 +159,25 @@ def linspace(
     device: Device = None,
 ) -> Array:
     """``num`` evenly spaced values from ``start`` to ``stop``, which is the last one if ``endpoint``; float64."""
-    _check_device(device)
     wanted = dtype_of("float64" if dtype is None else dtype)
     params = (_exact(start), _exact(stop), bool(endpoint), _shape_of(num), wanted.name)
-    return create(Array, "linspace", params)
+    return create(Array, "linspace", params, device)
 
 
 def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = "float64", device: Device = None) -> Array:
     """A matrix with ones on diagonal ``k`` and zeros elsewhere."""
-    _check_device(device)
     wanted = dtype_of(dtype)
     shape = _shape_of((n_rows, n_rows if n_cols is None else n_cols))
-    return create(Array, "eye", (operator.index(k), shape, wanted.name))
+    return create(Array, "eye", (operator.index(k), shape, wanted.name), device)
+
+
+def to_device(x: ArrayLike, device: str, /) -> Array:
+    """``x`` on ``device``: a copy, which is one call of a captured function, or ``x`` itself when it is there.
+
+    Raises:
+        DeviceUnavailableError: the engine has no such device.
+    """
+    return asarray(x, device=device)
 
 
 def _exact(value: float) -> tuple[str, int | str]:

@@ -19,6 +19,7 @@ from asyncjit.numpy._handle import ArraySpec, DType, Handle, StorageLike, array_
 from asyncjit.ops import DTYPES, REGISTRY, Op, Spec
 
 __all__ = [
+    "TRANSFER",
     "Prepared",
     "Sink",
     "apply",
@@ -30,6 +31,7 @@ __all__ = [
     "refuse_reads",
     "run",
     "set_eager_sink",
+    "transfer",
 ]
 
 A = TypeVar("A", bound=Handle)
@@ -41,20 +43,28 @@ class Sink(Protocol):
     @property
     def device(self) -> str: ...
 
-    def new(self, shape: tuple[int, ...], dtype: DType) -> StorageLike:
-        """Storage for a C-contiguous array, uninitialised."""
+    def new(self, shape: tuple[int, ...], dtype: DType, device: str | None = None) -> StorageLike:
+        """Storage for a C-contiguous array, uninitialised, on ``device`` or on the sink's own.
+
+        Raises:
+            DeviceUnavailableError: there is no such device.
+        """
         ...
 
     def emit(self, kernel: Kernel, operands: Sequence[tuple[StorageLike, int, ArraySpec]], cost: Cost) -> None:
-        """Take one call on ``(storage, byte offset, layout)``, inputs first, outputs last.
+        """Take one call on ``(storage, byte offset, layout)``, inputs first, outputs last; ``TRANSFER`` is a copy.
 
         Refuses storages that it cannot reach (of another engine, of a capture that has ended).
         """
         ...
 
-    def constant(self, host: np.ndarray) -> StorageLike:
-        """Storage that holds a copy of C-contiguous host data."""
+    def constant(self, host: np.ndarray, device: str | None = None) -> StorageLike:
+        """Storage that holds a copy of C-contiguous host data, on ``device`` or on the sink's own."""
         ...
+
+
+#: Between two devices: an ``ir.Copy`` of a schedule, and no kernel that a device would know.
+TRANSFER = Kernel("transfer", (Access.READ, Access.WRITE))
 
 
 def refuse_reads(spec: ArraySpec, what: str) -> None:
@@ -144,13 +154,7 @@ def run(prepared: Prepared, inputs: Sequence[A], cls: type[A], out: A | None = N
         return out
     results = []
     for spec in prepared.outputs:
-        if spec.device != sink.device:
-            raise DeviceError(
-                f"{prepared.kernel.name} has operands on {spec.device!r}, but new arrays are made on {sink.device!r}",
-                expected=sink.device,
-                given=spec.device,
-            )
-        storage = sink.new(spec.shape, spec.dtype)
+        storage = sink.new(spec.shape, spec.dtype, spec.device)
         results.append(cls._of(storage, 0, spec))
         operands.append((storage, 0, spec))
     sink.emit(prepared.kernel, operands, prepared.cost)
@@ -176,9 +180,22 @@ def apply(name: str, inputs: Sequence[A], params: tuple[Hashable, ...] = (), *, 
     return result
 
 
-def create(cls: type[A], name: str, params: tuple[Hashable, ...]) -> A:
-    """Do an operation that has no inputs on the device of the current sink."""
-    device = current_sink().device
+def transfer(array: A, device: str) -> A:
+    """A C-contiguous copy on ``device``, which may be the array's own; one copy call there.
+
+    Raises:
+        DeviceUnavailableError: there is no such device.
+    """
+    spec, sink = array._spec, current_sink()
+    target = array_spec(spec.shape, c_strides(spec.shape, spec.itemsize), spec.dtype, spec.weak, device)
+    storage = sink.new(spec.shape, spec.dtype, device)
+    sink.emit(TRANSFER, [(array._storage, array._offset, spec), (storage, 0, target)], Cost(0, 2 * spec.nbytes))
+    return type(array)._of(storage, 0, target)
+
+
+def create(cls: type[A], name: str, params: tuple[Hashable, ...], device: str | None = None) -> A:
+    """Do an operation that has no inputs on ``device``, or on that of the current sink."""
+    device = device or current_sink().device
     key = (name, params, device)
     prepared = _prepared.get(key)
     if prepared is None:
@@ -201,7 +218,8 @@ def prepare(
     devices = {spec.device for spec in inputs} | ({out.device} if out is not None else set())
     if len(devices) > 1:
         raise DeviceError(
-            f"{op.name} has operands on {' and '.join(sorted(devices))}; operands of one operation stand on one device",
+            f"{op.name} has operands on {' and '.join(sorted(devices))}; operands of one operation stand on one "
+            "device: copy one over with to_device",
             given=tuple(sorted(devices)),
         )
     specs = tuple(Spec(spec.shape, spec.dtype) for spec in inputs)

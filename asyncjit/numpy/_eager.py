@@ -13,7 +13,8 @@ import numpy as np
 
 from asyncjit.engine import Engine, current_engine
 from asyncjit.errors import CaptureError, DeviceError
-from asyncjit.ir import Call, Cost, Kernel, Operand, Schedule, Slot, SlotKind, new_buffer, operand_of
+from asyncjit.ir import Call, Copy, Cost, Kernel, Operand, Schedule, Slot, SlotKind, new_buffer, operand_of
+from asyncjit.numpy._dispatch import TRANSFER
 from asyncjit.numpy._handle import ArraySpec, DType, StorageLike
 from asyncjit.program import Program
 from asyncjit.storage import Storage
@@ -38,14 +39,14 @@ class EagerSink:
     def device(self) -> str:
         return self._engine.default_device
 
-    def new(self, shape: tuple[int, ...], dtype: DType) -> Storage:
+    def new(self, shape: tuple[int, ...], dtype: DType, device: str | None = None) -> Storage:
         nbytes = dtype.itemsize
         for count in shape:
             nbytes *= count
-        return self._engine.new_storage(self._engine.default_device, shape, dtype.name, nbytes)
+        return self._engine.new_storage(device or self._engine.default_device, shape, dtype.name, nbytes)
 
-    def constant(self, host: np.ndarray) -> Storage:
-        return self._engine.constant(host)
+    def constant(self, host: np.ndarray, device: str | None = None) -> Storage:
+        return self._engine.constant(host, device)
 
     def emit(self, kernel: Kernel, operands: _Operands, cost: Cost) -> None:
         """Submit the call. Each storage is one input slot, bound at the first byte that its operands touch."""
@@ -104,8 +105,8 @@ def _schedule(kernel: Kernel, operands: _Operands, bases: dict[int, int | None],
         base = offset + spec.extent[0] if given is None else given
         end = max(offset + spec.extent[1], extents.get(storage.serial, (0, 0))[1])
         extents[storage.serial] = (base, end)
-    device = operands[0][0].device
-    buffers = {serial: new_buffer(device, max(end - base, 0)) for serial, (base, end) in extents.items()}
+    devices = {storage.serial: storage.device for storage, _, _ in operands if isinstance(storage, Storage)}
+    buffers = {serial: new_buffer(devices[serial], max(end - base, 0)) for serial, (base, end) in extents.items()}
     bound: list[Operand] = []
     for storage, offset, spec in operands:
         assert isinstance(storage, Storage)
@@ -114,7 +115,8 @@ def _schedule(kernel: Kernel, operands: _Operands, bases: dict[int, int | None],
             operand_of(buffers[storage.serial], spec.shape, spec.strides, spec.dtype.name, spec.itemsize, offset - base)
         )
     slots = tuple(Slot(SlotKind.INPUT, buffer) for buffer in buffers.values())
-    return Schedule((Call(kernel, tuple(bound), cost),), slots, kernel.name)
+    call = Copy(bound[1], bound[0]) if kernel is TRANSFER else Call(kernel, tuple(bound), cost)
+    return Schedule((call,), slots, kernel.name)
 
 
 def _foreign(kernel: Kernel, storage: StorageLike) -> Exception:

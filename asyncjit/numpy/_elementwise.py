@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncjit.numpy._dispatch import Prepared, apply, bounded_put, current_sink, dtype_of, prepare, run
+from asyncjit.numpy._dispatch import Prepared, apply, bounded_put, current_sink, dtype_of, prepare, run, transfer
 from asyncjit.numpy._handle import ArraySpec, DType, Handle, array_spec, c_strides
 from asyncjit.ops import REGISTRY, Op
 from asyncjit.ops.constants import PYTHON_INT, encode, token
@@ -38,16 +38,17 @@ def is_operand(value: object) -> bool:
     return isinstance(value, (Handle, *NUMBERS, np.ndarray, list, tuple))
 
 
-def constant(cls: type[A], value: object, dtype: DType | None = None) -> A:
-    """A new array with a copy of host data: NumPy arrays, numbers, nested sequences of numbers."""
+def constant(cls: type[A], value: object, dtype: DType | None = None, device: str | None = None) -> A:
+    """A new array with a copy of host data: NumPy arrays, numbers, nested sequences of numbers. On ``device``, or where
+    new arrays are made."""
     host = np.asarray(value)
     target = dtype_of(host.dtype) if dtype is None else dtype
     if host.dtype.kind == "c" and target.kind not in "cb":
         raise TypeError(f"complex values do not convert to {target}; take the real part first")
     host = np.asarray(host, dtype=target, order="C")
     sink = current_sink()
-    spec = array_spec(host.shape, c_strides(host.shape, target.itemsize), target, False, sink.device)
-    return cls._of(sink.constant(host), 0, spec)
+    spec = array_spec(host.shape, c_strides(host.shape, target.itemsize), target, False, device or sink.device)
+    return cls._of(sink.constant(host, device), 0, spec)
 
 
 def elementwise(name: str, args: Sequence[object], cls: type[A], *, out: A | None = None, operator: bool = False) -> A:
@@ -71,13 +72,19 @@ def elementwise(name: str, args: Sequence[object], cls: type[A], *, out: A | Non
         elif isinstance(arg, NUMBERS):
             key.append(token(arg))
         else:
-            args = [each if isinstance(each, (Handle, *NUMBERS)) else constant(cls, each) for each in args]
+            device = next((each._spec.device for each in args if isinstance(each, Handle)), None)
+            args = [
+                each if isinstance(each, (Handle, *NUMBERS)) else constant(cls, each, None, device) for each in args
+            ]
             return elementwise(name, args, cls, out=out, operator=operator)
     if not inputs:
         return elementwise(name, _anchored(args, cls), cls, out=out, operator=operator)
     full_key = tuple(key)
     prepared = _prepared.get(full_key)
     if prepared is None:
+        together = _together(args, inputs if out is None else [*inputs, out])
+        if together is not None:
+            return elementwise(name, together, cls, out=out, operator=operator)
         specs = [arg._spec if isinstance(arg, Handle) else arg for arg in args]
         prepared = _prepare(REGISTRY[name], specs, None if out is None else out._spec, operator)
         bounded_put(_prepared, full_key, prepared)
@@ -88,6 +95,16 @@ def elementwise(name: str, args: Sequence[object], cls: type[A], *, out: A | Non
         ]
     result: A = run(prepared, inputs, cls, out)
     return result
+
+
+def _together(args: Sequence[object], arrays: Sequence[Handle]) -> list[object] | None:
+    """The operands with every weak array, which is a number that a function was called with, on the device of the
+    others; None where they are together or cannot be."""
+    devices = {array._spec.device for array in arrays if not array._spec.weak}
+    if len(devices) != 1 or all(array._spec.device in devices for array in arrays):
+        return None
+    (device,) = devices
+    return [transfer(arg, device) if isinstance(arg, Handle) and arg._spec.device != device else arg for arg in args]
 
 
 def _anchored(args: Sequence[object], cls: type[A]) -> list[object]:

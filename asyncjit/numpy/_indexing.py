@@ -36,7 +36,10 @@ def assign(target: Handle, value: object) -> None:
     if isinstance(value, NUMBERS):
         _fill(target, value)
         return
-    source = value if isinstance(value, Handle) else constant(type(target), value, _host_target(target, value))
+    if isinstance(value, Handle):
+        source = value
+    else:
+        source = constant(type(target), value, _host_target(target, value), target._spec.device)
     if source._dtype.kind == "c" and target._dtype.kind not in "cb":
         raise TypeError(f"complex values do not convert to {target._dtype}; take the real part first")
     apply("copy", (source,), out=target)
@@ -97,8 +100,12 @@ class Indexing(Handle):
             self._assign_masked(parts, value)
         else:
             view, axes, indices = self._advanced(parts)
-            values = value if isinstance(value, Handle) else constant(type(self), value, _host_target(self, value))
+            values = value if isinstance(value, Handle) else self._constant(value, _host_target(self, value))
             apply("scatter", (values, *indices), axes, out=view)
+
+    def _constant(self, value: object, dtype: Any = None) -> Self:
+        """Host data on the device of this array."""
+        return constant(type(self), value, dtype, self._spec.device)
 
     def _parts(self, key: Any) -> tuple[list[Any], bool]:
         """The key with one entry for each axis, and whether it has index arrays."""
@@ -113,7 +120,7 @@ class Indexing(Handle):
                 parts.append(part)
             elif isinstance(part, (list, np.ndarray)):
                 has_arrays = True
-                parts.append(constant(type(self), np.asarray(part, dtype=None if len(part) else np.intp)))
+                parts.append(self._constant(np.asarray(part, dtype=None if len(part) else np.intp)))
             elif isinstance(part, (bool, np.bool)):
                 raise IndexError(f"{part} is no index; use None for a new axis, or 0:1 and 0:0")
             else:
@@ -126,9 +133,7 @@ class Indexing(Handle):
     def _advanced(self, parts: list[Any]) -> tuple[Self, tuple[int, ...], list[Any]]:
         """A basic view, the axes of it that arrays index, and the arrays; integers beside arrays count as arrays."""
         axes = tuple(axis for axis, part in enumerate(parts) if isinstance(part, (Handle, int)))
-        indices = [
-            parts[axis] if isinstance(parts[axis], Handle) else constant(type(self), parts[axis]) for axis in axes
-        ]
+        indices = [parts[axis] if isinstance(parts[axis], Handle) else self._constant(parts[axis]) for axis in axes]
         basic = [slice(None) if axis in axes else part for axis, part in enumerate(parts)]
         return self._view(*index(self._shape, self._strides, basic)), axes, indices
 
@@ -142,7 +147,7 @@ class Indexing(Handle):
                 f"a mask of shape {mask._shape} does not lie on the leading axes of an array of shape {self._shape}; "
                 "assign where(mask, value, a[key]) to a[key] instead"
             )
-        source = value if isinstance(value, Handle) else constant(type(self), value, _host_target(self, value))
+        source = value if isinstance(value, Handle) else self._constant(value, _host_target(self, value))
         if source.ndim and source._shape != self._shape:
             raise ValueError(
                 f"a masked assignment takes one value or an array of shape {self._shape}, got shape {source._shape}"

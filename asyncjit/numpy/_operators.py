@@ -70,7 +70,10 @@ class Operators(Indexing):
         if not (is_operand(left) and is_operand(right)):
             return cast(Self, NotImplemented)
         cls = type(self)
-        sides: list[Any] = [each if isinstance(each, Handle) else constant(cls, each) for each in (left, right)]
+        device = self._spec.device
+        sides: list[Any] = [
+            each if isinstance(each, Handle) else constant(cls, each, None, device) for each in (left, right)
+        ]
         return cast(Self, apply("matmul", sides))
 
     # Each operator below is NumPy's function of the same meaning; results are new arrays, in-place ones write to self.

@@ -49,7 +49,7 @@ def capture_to_data(entry: Entry, engine: Engine, pool: Pool, parameters: Sequen
 
 def _tuning(engine: Engine, plan: Plan) -> list[object]:
     """What of a device the lowering depends on."""
-    capabilities = engine.device(plan.schedule.calls[0].device).capabilities
+    capabilities = engine.runner_of(plan.schedule).capabilities
     return [capabilities.streams_max, capabilities.segment_calls_first]
 
 

@@ -17,11 +17,11 @@ from asyncjit.devices.null import NullDevice
 from asyncjit.devices.sim import SimDevice
 from asyncjit.engine import Engine, Group, current_engine, default_engine
 from asyncjit.errors import (
-    DeviceError,
     DeviceUnavailableError,
 )
 from asyncjit.instruments import Instrument
 from asyncjit.ir import Access, Call, Kernel, Schedule, Slot, SlotKind, new_buffer, operand_of
+from asyncjit.plan import ANY_LANE, StreamSpec
 from asyncjit.replay import Replay
 from asyncjit.storage import Storage
 from tests.engine.world import READ, WRITE, Held, World, assign, double
@@ -138,8 +138,9 @@ def test_what_cannot_be_loaded_is_refused(make_world: Callable[..., World]) -> N
         buffers = [new_buffer(device, 8) for _ in range(2)]
         slots += [Slot(SlotKind.INPUT, buffer) for buffer in buffers]
         calls.append(Call(kernel, tuple(operand_of(buffer, (1,), (8,), "float64", 8) for buffer in buffers)))
-    with pytest.raises(DeviceError, match="runs on one device"):
-        world.engine.load(Schedule(tuple(calls), tuple(slots), "mixed"), {}, {})
+    program = world.engine.load(Schedule(tuple(calls), tuple(slots), "mixed"), {}, {})
+    assert program.device == "one+two"
+    assert program.plan.streams == (StreamSpec("one", ANY_LANE), StreamSpec("two", ANY_LANE))
 
 
 def test_a_story_tells_what_happened_to_a_replay(make_world: Callable[..., World]) -> None:

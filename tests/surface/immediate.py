@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from asyncjit.errors import DeviceUnavailableError
 from asyncjit.ir import Cost, Kernel, new_buffer, operand_of
 from asyncjit.numpy._dispatch import recording
 from asyncjit.numpy._handle import ArraySpec, StorageLike
@@ -47,15 +48,21 @@ class ImmediateSink:
         self.device = device
         self.calls: list[tuple[Kernel, list[tuple[StorageLike, int, ArraySpec]], Cost]] = []
 
-    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> ImmediateStorage:
+    def _known(self, device: str | None) -> str:
+        if device not in (None, self.device, "cpu"):
+            raise DeviceUnavailableError(f"no device {device!r}")
+        return device or self.device
+
+    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: str | None = None) -> ImmediateStorage:
+        where = self._known(device)
         memory = np.empty(shape, dtype)
         memory.reshape(-1).view(np.uint8).fill(PATTERN)
-        return ImmediateStorage(memory, self.device)
+        return ImmediateStorage(memory, where)
 
-    def constant(self, host: np.ndarray) -> ImmediateStorage:
+    def constant(self, host: np.ndarray, device: str | None = None) -> ImmediateStorage:
         assert host.flags.c_contiguous
         assert host.dtype.isnative
-        return ImmediateStorage(host.copy(), self.device)
+        return ImmediateStorage(host.copy(), self._known(device))
 
     def emit(self, kernel: Kernel, operands: Sequence[tuple[StorageLike, int, ArraySpec]], cost: Cost) -> None:
         assert len(operands) == len(kernel.access)

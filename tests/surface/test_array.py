@@ -271,10 +271,7 @@ def test_operands_of_two_devices_are_refused(sink: ImmediateSink) -> None:
         there = anp.ones(2)
         with pytest.raises(DeviceError, match=r"operands on cpu and elsewhere"):
             here + there
-        with pytest.raises(DeviceError, match="new arrays are made on 'elsewhere'"):
-            here + 1
-    with pytest.raises(DeviceError, match="no copy from 'cpu'"):
-        here.to_device("elsewhere")
+        assert (here + 1).device == "cpu"
     assert here.to_device("cpu") is here
 
 
