@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -241,3 +242,16 @@ def test_the_table_of_a_function_shows_copies_on_streams_of_their_own(engine: aj
     streams = {row[1]: row[2] for row in rows if row[:1] and row[0].isdigit() and row[1] in ("add", "copy", "multiply")}
     assert sorted(streams) == ["add", "copy", "multiply"]
     assert streams["copy"] != streams["add"]
+
+
+def test_a_function_over_devices_is_saved_and_loaded(engine: aj.Engine, tmp_path: Path) -> None:
+    weights = anp.asarray(HOST, device="cpu:1")
+
+    @aj.jit
+    def step(x: anp.Array) -> anp.Array:
+        return ((x * 2).to_device("cpu:1") + weights).to_device("cpu:0") - 1
+
+    step.run(anp.asarray(HOST))
+    aj.save(tmp_path / "two.aj", step=step)
+    loaded = aj.load(tmp_path / "two.aj")["step"]
+    assert np.array_equal(np.asarray(loaded.run(anp.asarray(HOST))), HOST * 3 - 1)
