@@ -105,11 +105,11 @@ class _Watch:
         self._known.add(id(storage))
         return storage
 
-    def new(self, shape: tuple[int, ...], dtype: DType) -> StorageLike:
-        return self._own(self._sink.new(shape, dtype))
+    def new(self, shape: tuple[int, ...], dtype: DType, device: str | None = None) -> StorageLike:
+        return self._own(self._sink.new(shape, dtype, device))
 
-    def constant(self, host: np.ndarray[Any, Any]) -> StorageLike:
-        return self._own(self._sink.constant(host))
+    def constant(self, host: np.ndarray[Any, Any], device: str | None = None) -> StorageLike:
+        return self._own(self._sink.constant(host, device))
 
     def emit(self, kernel: Kernel, operands: Sequence[tuple[StorageLike, int, ArraySpec]], cost: Cost) -> None:
         for (storage, _, _), access in zip(operands, kernel.access, strict=True):

@@ -255,3 +255,18 @@ def test_a_function_over_devices_is_saved_and_loaded(engine: aj.Engine, tmp_path
     aj.save(tmp_path / "two.aj", step=step)
     loaded = aj.load(tmp_path / "two.aj")["step"]
     assert np.array_equal(np.asarray(loaded.run(anp.asarray(HOST))), HOST * 3 - 1)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_function_over_devices_is_checked_against_its_python_code(loop: str) -> None:
+    async def main(engine: aj.Engine) -> None:
+        total = anp.zeros(3, device="cpu:1")
+
+        @aj.jit
+        def step(x: anp.Array) -> anp.Array:
+            total[...] = total + x.to_device("cpu:1")
+            return total.to_device("cpu:0") * 2
+
+        assert not (await step.check(anp.ones(3))).differences
+
+    run_in(loop, main)
