@@ -27,13 +27,13 @@ def engine() -> Iterator[aj.Engine]:
     engine.close()
 
 
-def diamond(x: anp.Array) -> anp.Array:
+def crossing(x: anp.Array) -> tuple[anp.Array, anp.Array]:
     left, right = x @ x, (x + 1) @ x
-    return left @ right
+    return left @ right, right @ left
 
 
-def lowered(engine: aj.Engine, size: int) -> tuple[aj.JitFunction[Any, anp.Array], Plan]:
-    f = aj.jit(diamond)
+def lowered(engine: aj.Engine, size: int) -> tuple[aj.JitFunction[Any, Any], Plan]:
+    f = aj.jit(crossing)
     f.run(anp.ones((size, size)))
     (table,) = f._tables.all()
     (entry,) = table
@@ -45,18 +45,18 @@ def test_the_table_adds_up(engine: aj.Engine) -> None:
     f, plan = lowered(engine, 256)
     assert len(plan.streams) == 2
     lines = f.explain().splitlines()
-    flops, nbytes = 3 * 2 * 256**3 + 256**2, 256**2 * 8 * (3 * 3 + 2)
-    assert lines[0] == "diamond(x: float64[256, 256])"
+    flops, nbytes = 4 * 2 * 256**3 + 256**2, 256**2 * 8 * (4 * 3 + 2)
+    assert lines[0] == "crossing(x: float64[256, 256])"
     assert re.fullmatch(
-        rf"  4 calls, {len(plan.segments)} segments, 2 streams, \d waits?; a replay {flops:,} flops and {nbytes:,} "
+        rf"  5 calls, {len(plan.segments)} segments, 2 streams, \d waits?; a replay {flops:,} flops and {nbytes:,} "
         r"bytes, about \d+\.\d ms on one core",
         lines[1],
     )
     assert lines[3] == "  lowered; 1 replays"
-    rows = [line.split() for line in lines[5:9]]
-    assert sorted(row[1] for row in rows) == ["add", "matmul", "matmul", "matmul"]
+    rows = [line.split() for line in lines[5:10]]
+    assert sorted(row[1] for row in rows) == ["add", *["matmul"] * 4]
     assert all(f"{__file__}:" in row[-1] for row in rows)
-    segments = [line.split() for line in lines[10:]]
+    segments = [line.split() for line in lines[11:]]
     assert len(segments) == len(plan.segments)
     assert sum(int(row[-4].replace(",", "")) for row in segments) == flops
     assert sum(int(row[-3].replace(",", "")) for row in segments) == nbytes
@@ -127,7 +127,7 @@ def test_captures_stand_one_under_another_and_names_are_escaped(tmp_path: Path) 
 
 
 def test_without_a_capture_there_is_nothing_to_draw(tmp_path: Path) -> None:
-    f = aj.jit(diamond)
-    with pytest.raises(aj.NothingCapturedError, match=r"call it, or await diamond\.prepare"):
+    f = aj.jit(crossing)
+    with pytest.raises(aj.NothingCapturedError, match=r"call it, or await crossing\.prepare"):
         f.draw(tmp_path / "f.svg")
     assert not (tmp_path / "f.svg").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -213,3 +214,18 @@ def test_a_removed_replay_draws_nothing(run: Run) -> None:
         assert np.asarray(await last).tolist() == doubles(6, 2, 1)
 
     run(main)
+
+
+def test_a_saved_function_draws_on_where_it_was_saved(tmp_path: Path) -> None:
+    generator = aj.random.Generator(19)
+
+    @aj.jit
+    def draw(x: anp.Array) -> anp.Array:
+        return generator.integers(-(1 << 63), 1 << 63, 1) * 0 + generator.random(2) + x
+
+    zero = anp.zeros(())
+    assert np.asarray(draw.run(zero)).tolist() == doubles(19, 2, 1)
+    aj.save(tmp_path / "draw.aj", draw=draw)
+    assert np.asarray(draw.run(zero)).tolist() == doubles(19, 2, 3)
+    loaded = aj.load(tmp_path / "draw.aj")["draw"]
+    assert [np.asarray(loaded.run(zero)).tolist() for _ in range(2)] == [doubles(19, 2, block) for block in (3, 5)]
