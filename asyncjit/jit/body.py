@@ -20,7 +20,7 @@ from asyncjit.jit.structure import Structure, take_apart
 from asyncjit.jit.tokens import is_number
 from asyncjit.loading import recording as engine_recording
 from asyncjit.numpy import Array
-from asyncjit.numpy._dispatch import recording
+from asyncjit.numpy._dispatch import by_hand, recording
 from asyncjit.numpy._handle import ArraySpec
 
 __all__ = ["Body", "Ready", "inlining", "record", "run_body"]
@@ -58,7 +58,7 @@ class Ready(Generic[R]):
 def run_body(function: Callable[..., Any], parameters: Parameters, values: Values, name: str) -> Any:
     """Call the function with jitted callees inlined; what it returns, awaited when it is a coroutine."""
     body = Body()
-    token = inlining.set(body)
+    token, outer = inlining.set(body), by_hand.set(body)
     try:
         result = parameters.call(function, values)
         if inspect.iscoroutine(result):
@@ -67,6 +67,7 @@ def run_body(function: Callable[..., Any], parameters: Parameters, values: Value
         return result
     finally:
         body.active = False
+        by_hand.reset(outer)
         inlining.reset(token)
 
 

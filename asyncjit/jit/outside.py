@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from asyncjit.jit.body import inlining
-from asyncjit.numpy._dispatch import recording
+from asyncjit.numpy._dispatch import by_hand, recording
 
 __all__ = ["not_captured"]
 
@@ -33,9 +33,10 @@ def not_captured() -> Iterator[None]:
         CaptureError: an operation takes an array that is being recorded; or a value is read that cannot be computed
             before the recording has ended, because another thread has called the same function meanwhile.
     """
-    recorder, body = recording.set(None), inlining.set(None)
+    recorder, body, outer = recording.set(None), inlining.set(None), by_hand.set(None)
     try:
         yield
     finally:
+        by_hand.reset(outer)
         inlining.reset(body)
         recording.reset(recorder)

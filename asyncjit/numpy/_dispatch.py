@@ -24,6 +24,7 @@ __all__ = [
     "Sink",
     "apply",
     "bounded_put",
+    "by_hand",
     "create",
     "current_sink",
     "dtype_of",
@@ -81,6 +82,17 @@ def refuse_reads(spec: ArraySpec, what: str) -> None:
 
 #: The recorder of this task and thread, while one captures.
 recording: ContextVar[Sink | None] = ContextVar("asyncjit.recording", default=None)
+
+
+class RunByHand(Protocol):
+    """The body of a function that is run from its first line to its last without ever waiting."""
+
+    @property
+    def active(self) -> bool: ...
+
+
+#: The innermost such body in this context; tasks that it starts inherit it, hence ``active``.
+by_hand: ContextVar[RunByHand | None] = ContextVar("asyncjit.by_hand", default=None)
 
 _eager_sink: Callable[[], Sink] | None = None
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from asyncjit.errors import AsyncJitError
-from asyncjit.numpy._dispatch import refuse_reads
+from asyncjit.numpy._dispatch import by_hand, refuse_reads
 from asyncjit.numpy._operators import Operators
 
 __all__ = ["Reading"]
@@ -31,7 +31,13 @@ class Reading(Operators):
         return super()._host(what)
 
     def __await__(self) -> Generator[Any, Any, Self]:
-        """Wait until whoever writes the array has finished; gives the array. Errors of the writer are raised here."""
+        """Wait until whoever writes the array has finished; gives the array. Errors of the writer are raised here.
+
+        In the body of a captured function it gives the array at once: values cannot be read there.
+        """
+        body = by_hand.get()
+        if body is not None and body.active:
+            return self
         yield from self._storage.__await__()
         return self
 

@@ -122,3 +122,19 @@ def test_callables_of_all_kinds_can_be_jitted() -> None:
     kinds: list[Callable[..., Any]] = [Add(1.0), functools.partial(add, 1.0), Add(1.0).__call__, lambda x: x + 1]
     for kind in kinds:
         assert np.asarray(aj.jit(kind).run(anp.zeros(1))).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("jit", ["on", "off"])
+async def test_a_body_may_await_arrays_whatever_is_on_its_way(jit: str) -> None:
+    state = anp.zeros(200_000)
+
+    @aj.jit
+    async def f(x: anp.Array) -> anp.Array:
+        state[...] = state + x
+        return await (await state + await x).sum()
+
+    with aj.override_settings(jit=jit):
+        for turn in range(1, 5):
+            state[...] = state * 1
+            assert float(await f(anp.ones(200_000))) == 200_000 * (turn + 1)
+        assert (await f.check(anp.ones(200_000))).ok
