@@ -21,7 +21,7 @@ from tests.scenarios.world import Work, engine_of, on_each_loop, pings, until, v
 
 
 def _blas_threads() -> int:
-    return max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+    return max(int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas")
 
 
 async def test_workers_times_blas_threads_are_no_more_than_the_cores() -> None:
