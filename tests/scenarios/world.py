@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio
 import anyio.lowlevel
 import numpy as np
 import pytest
@@ -28,12 +27,8 @@ __all__ = ["PATIENCE_S", "Update", "Work", "engine_of", "on_each_loop", "pings",
 def on_each_loop(test: Callable[[], Awaitable[None]]) -> Callable[[Run], None]:
     """Makes an async function a test that runs on asyncio, uvloop and trio, and that ends."""
 
-    async def bounded() -> None:
-        with anyio.fail_after(PATIENCE_S):
-            await test()
-
     def on_loop(run: Run) -> None:
-        run(bounded)
+        run(test)
 
     on_loop.__name__, on_loop.__doc__, on_loop.__module__ = test.__name__, test.__doc__, test.__module__
     return pytest.mark.parametrize("run", RUNS.values(), ids=list(RUNS))(on_loop)
