@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info
 import asyncjit as aj
 import asyncjit.numpy as anp
 from asyncjit.devices.cpu import CpuDevice
-from tests.scenarios.world import Work, engine_of, on_each_loop, pings, until, value, wait
+from tests.scenarios.world import PATIENCE_S, Work, engine_of, on_each_loop, pings, until, value, wait
 
 
 def _blas_threads() -> int:
@@ -54,23 +54,35 @@ async def test_kernels_run_on_the_engines_few_threads_and_never_on_the_loops() -
     assert set(work.threads) <= {"asyncjit-cpu-0", "asyncjit-cpu-1"}
 
 
+def _holds(engine: aj.Engine) -> tuple[int, int]:
+    statistics = engine.statistics()
+    return statistics.memory_bytes, statistics.tracker_entries
+
+
+async def _until_it_holds(engine: aj.Engine, expected: tuple[int, int]) -> None:
+    """A worker may hold the last replay for a moment longer than who awaited it."""
+    gc.collect()
+    with anyio.move_on_after(PATIENCE_S):
+        while _holds(engine) != expected:
+            await pings(1)
+    assert _holds(engine) == expected
+
+
 async def test_memory_after_many_requests_is_that_after_few() -> None:
     """pytorch/serve #1003.
 
     Wanted: memory that does not grow with every request until there is none.
-    Here: bytes in use, and what the engine remembers, are the same after twenty and after four hundred calls.
+    Here: bytes in use, and what the engine remembers, are after twenty and after four hundred calls what they were.
     """
     f = aj.jit(lambda x: anp.tanh(x) * 2 + 1)
     async with engine_of() as engine:
         await f.prepare(aj.spec(5_000, "float64"))
-        seen = []
+        before = _holds(engine)
         for count in (20, 400):
             for number in range(count):
                 await f(np.full(5_000, float(number)))
-            gc.collect()
-            statistics = engine.statistics()
-            seen.append((statistics.memory_bytes, statistics.tracker_entries))
-    assert seen[0] == seen[1]
+            f.free_intermediates()
+            await _until_it_holds(engine, before)
 
 
 async def test_memory_of_requests_is_given_back() -> None:
@@ -82,13 +94,12 @@ async def test_memory_of_requests_is_given_back() -> None:
     f = aj.jit(lambda x: anp.tanh(x @ x) @ x)
     async with engine_of() as engine:
         await f.prepare(aj.spec((128, 128), "float64"))
-        before = engine.statistics().memory_bytes
+        before = _holds(engine)
         results = [await f(np.ones((128, 128))) for _ in range(5)]
-        assert engine.statistics().memory_bytes >= before + 5 * 128 * 128 * 8
+        assert engine.statistics().memory_bytes >= before[0] + 5 * 128 * 128 * 8
         del results
         f.free_intermediates()
-        gc.collect()
-        assert engine.statistics().memory_bytes == before
+        await _until_it_holds(engine, before)
 
 
 @on_each_loop
