@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -93,6 +94,7 @@ def source_to_data(function: JitFunction[Any, Any]) -> dict[str, Any]:
         "qualname": function._name,
         "name": getattr(function._function, "__name__", None) or function._name,
         "source_sha256": None if plain is None else _checksum(plain),
+        "is_method": isinstance(function._function, types.MethodType),
         "outside": _outside(function._guarded()),
     }
 
@@ -125,7 +127,10 @@ def find_source(it: DataReader, has_state: bool, names: Names) -> Callable[..., 
     Raises:
         ValueError: the data is not what ``source_to_data`` gives.
     """
-    module, qualname = read_source(it)["module"], it["qualname"].text()
+    source = read_source(it)
+    module, qualname = source["module"], source["qualname"]
+    if source["is_method"]:
+        return "it is a method, and its instance was not saved"
     if has_state:
         return "it reads or writes arrays outside, and its module has others than those that were loaded with it"
     if "<" not in qualname:
@@ -134,9 +139,9 @@ def find_source(it: DataReader, has_state: bool, names: Names) -> Callable[..., 
     if not isinstance(found, JitFunction):
         return f"{module}.{qualname} is no jitted function here (import {module} before loading, or imports=True)"
     here = source_to_data(found)
-    if it["source_sha256"].data is None or here["source_sha256"] != it["source_sha256"].data:
+    if here["source_sha256"] is None or here["source_sha256"] != source["source_sha256"]:
         return f"the source of {module}.{qualname} is not the one that was saved"
-    if here["outside"] != it["outside"].data:
+    if here["outside"] != source["outside"]:
         return f"names that {module}.{qualname} reads outside have other values than when it was saved"
     return found._function
 
@@ -144,7 +149,8 @@ def find_source(it: DataReader, has_state: bool, names: Names) -> Callable[..., 
 def read_source(it: DataReader) -> dict[str, Any]:
     """What ``source_to_data`` gave."""
     words = {key: it[key].text() for key in ("module", "qualname", "name")}
-    return {**words, "source_sha256": it["source_sha256"].data, "outside": it["outside"].data}
+    others = {"source_sha256": it["source_sha256"].data, "outside": it["outside"].data}
+    return {**words, "is_method": it["is_method"].flag(), **others}
 
 
 # Signatures.

@@ -42,6 +42,12 @@ def scaled(x: Array) -> Array:
     return x * SCALE + TABLE
 
 
+@aj.jit
+def scaled_otherwise(x: Array) -> Array:
+    """Reads the same names, and does something else with them."""
+    return x + SCALE * TABLE
+
+
 @aj.jit(static="mode")
 def structured(pair: Pair, mode: Mode = Mode.PLAIN, n: int = 2) -> dict[str, Any]:
     factor = 2 if mode is Mode.DOUBLE else 1
@@ -50,6 +56,17 @@ def structured(pair: Pair, mode: Mode = Mode.PLAIN, n: int = 2) -> dict[str, Any
         "list": [pair.right + n, (pair.left,)],
         "pair": Pair(pair.left, 0 * pair.right),
     }
+
+
+class Scaler:
+    """Has a jitted method without state."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    @aj.jit
+    def apply(self, x: Array) -> Array:
+        return x * self.factor
 
 
 @aj.kernel(writes="out")

@@ -170,6 +170,48 @@ def places(data: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | 
         yield from places(inner, (*path, key))
 
 
+ADD = ("things", "add", "function", "captures", 0)
+STRUCTURED = ("things", "structured", "function", "captures", 0)
+WRONG: list[tuple[tuple[str | int, ...], object, str]] = [
+    ((*ADD, "bindings", 0, 1), 1, "inside of its argument"),
+    ((*ADD, "bindings", 0, 1), -1, "inside of its argument"),
+    ((*ADD, "bindings"), [], "a list of 1"),
+    ((*ADD, "names"), [], "arguments"),
+    ((*ADD, "names"), ["x", "y"], "1 texts, one for each array in the key"),
+    ((*ADD, "pattern"), [[[7, 0]]], "of arrays in the key"),
+    ((*ADD, "state", 0, 0), 0, "a slot of kind state"),
+    ((*ADD, "state"), [], "each bound once"),
+    ((*ADD, "outputs", 0, 1), [5], "the layout of 32 bytes"),
+    ((*ADD, "results", 0, 1), 8, "a view of 32 bytes on cpu"),
+    ((*ADD, "results", 0, 2, 0), [4, 1], "as many strides"),
+    ((*ADD, "structure"), None, "of every result, in order"),
+    ((*ADD, "key"), [], "must be 0 texts"),
+    ((*ADD, "plan", "schedule", "calls", 0, "operands", 0, "shape"), [5], "inside"),
+    ((*ADD[:3], "signature"), [{"name": "x", "kind": "ODD"}], "a known word"),
+    ((*ADD[:3], "options", "in_flight_max"), 0, "in_flight_max must be at least 1"),
+    ((*STRUCTURED, "structure", "labels"), ["point"], "as many labels as values"),
+    ((*STRUCTURED, "structure", "of"), "int", "a container of 3 things"),
+    ((*STRUCTURED, "structure", "of"), "novelty", "a known word"),
+    ((*STRUCTURED, "key", 1, "value"), {"odd": 1}, "of a known kind"),
+    ((*STRUCTURED, "key", 1, "value", "enum", 2), "ABSENT", "a member of an enum"),
+    (("things", "total", "array", 1), 8, "a view of 32 bytes"),
+    (("storages", 0, 2), "O", "a dtype"),
+    (("storages",), [], "a list of"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "words"), WRONG, ids=[".".join(map(str, path[-2:])) for path, _, _ in WRONG])
+def test_what_is_wrong_with_a_piece_is_said(file: Path, path: tuple[str | int, ...], value: object, words: str) -> None:
+    original, arrays = content()
+    data = copy.deepcopy(original)
+    holder = data
+    for key in path[:-1]:
+        holder = holder[key]
+    assert holder[path[-1]] != value
+    holder[path[-1]] = value
+    assert words in refused(file, b"".join(pack(data, arrays)))
+
+
 REPLACEMENTS: list[Any] = [None, -1, 1, 2**70, "x", [], {}]
 
 

@@ -16,7 +16,17 @@ from asyncjit.data_reader import DataReader
 from asyncjit.saving.names import Names
 from asyncjit.saving.values import read_token, read_value, token_to_data, value_to_data
 from tests.surface import saved_models
-from tests.surface.saved_models import Mode, Pair, accumulator, blur, blurred, scaled, structured
+from tests.surface.saved_models import (
+    Mode,
+    Pair,
+    Scaler,
+    accumulator,
+    blur,
+    blurred,
+    scaled,
+    scaled_otherwise,
+    structured,
+)
 
 ONES = np.ones(4)
 
@@ -203,15 +213,28 @@ def test_a_function_of_a_module_without_state_is_recorded_anew(file: Path) -> No
     assert np.asarray(aj.jit(lambda x: loaded(x) * 2).run(ONES)).tolist() == [6.0, 8.0, 10.0, 12.0]
 
 
+def test_a_method_is_not_recorded_anew_without_its_instance(file: Path) -> None:
+    scaler = Scaler(3.0)
+    scaler.apply.run(ONES)
+    aj.save(file, scaler.apply)
+    loaded = aj.load(file)
+    assert np.asarray(loaded.run(ONES)).tolist() == [3.0] * 4
+    with pytest.raises(aj.ReplayMismatchError, match="is a method, and its instance was not saved"):
+        loaded.run(np.ones((2, 4)))
+
+
 @pytest.mark.parametrize("name", ["SCALE", "TABLE", "scaled"])
 def test_a_module_that_has_changed_is_not_recorded_from(file: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scaled.run(ONES)
     aj.save(file, scaled)
-    changed = {"SCALE": 4.0, "TABLE": np.zeros(4), "scaled": aj.jit(lambda x: x)}
+    changed = {"SCALE": 4.0, "TABLE": np.zeros(4), "scaled": scaled_otherwise}
     monkeypatch.setattr(saved_models, name, changed[name])
     loaded = aj.load(file)
     assert np.asarray(loaded.run(ONES)).tolist() == [3.0, 4.0, 5.0, 6.0]
-    with pytest.raises(aj.ReplayMismatchError, match="have other values|is not the one that was saved"):
+    with pytest.raises(
+        aj.ReplayMismatchError,
+        match=r"scaled is not the one that was saved" if name == "scaled" else "have other values",
+    ):
         loaded.run(np.ones((2, 4)))
 
 
