@@ -23,6 +23,7 @@ from asyncjit.saving.names import Names
 from asyncjit.saving.pool import Pool
 from asyncjit.saving.recorded import read_recorded, recorded_to_data
 from asyncjit.saving.values import read_token, token_to_data
+from asyncjit.settings import settings
 from asyncjit.storage import Storage
 
 __all__ = ["capture_to_data", "has_state", "read_capture"]
@@ -48,9 +49,9 @@ def capture_to_data(entry: Entry, engine: Engine, pool: Pool, parameters: Sequen
 
 
 def _tuning(engine: Engine, plan: Plan) -> list[object]:
-    """What of a device the lowering depends on."""
-    capabilities = engine.runner_of(plan.schedule).capabilities
-    return [capabilities.streams_max, capabilities.segment_calls_first]
+    """What the lowering depends on besides the schedule: the device, and the settings of the process."""
+    capabilities, chosen = engine.runner_of(plan.schedule).capabilities, settings()
+    return [capabilities.streams_max, capabilities.segment_calls_first, chosen.jit, chosen.graph_batch_size]
 
 
 def has_state(it: DataReader) -> bool:

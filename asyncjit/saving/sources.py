@@ -69,7 +69,8 @@ class Sourceless:
         raise ReplayMismatchError(
             f"{self.__qualname__!r} was loaded, and recording it anew for this call ({given}) needs its Python "
             f"function: {self._reason}; captured are {'; '.join(captured) or 'none here'}. Call it like that, on the "
-            "engine that it was loaded in and outside of other captured functions, or capture this call before saving",
+            "engine that it was loaded in and outside of other captured functions, with capturing switched on, or "
+            "capture this call before saving",
             function=self.__qualname__,
             captured=captured,
             given=given,

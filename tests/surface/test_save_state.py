@@ -14,6 +14,7 @@ import pytest
 
 import asyncjit as aj
 import asyncjit.numpy as anp
+import asyncjit.random as anp_random
 from asyncjit.saving.container import Container
 from tests.surface.prefetching import Run
 from tests.surface.saved_models import accumulator, again
@@ -49,6 +50,16 @@ def test_functions_and_arrays_that_shared_state_share_it_again(file: Path) -> No
     assert np.asarray(loaded["add"].run(ONES)).tolist() == [8.0] * 4
     assert np.asarray(loaded["half"]).tolist() == [8.0, 8.0]
     assert np.asarray(total).tolist() == [1.0] * 4
+
+
+def test_a_loaded_generator_of_random_numbers_goes_on_where_the_saved_one_was(file: Path) -> None:
+    generator = anp_random.Generator(7)
+    draw = aj.jit(lambda: generator.uniform(size=4))
+    draw.run()
+    aj.save(file, draw)
+    loaded = aj.load(file)
+    for _ in range(3):
+        assert np.asarray(loaded.run()).tolist() == np.asarray(draw.run()).tolist()
 
 
 def test_weights_are_stored_once_however_many_captures_and_functions_read_them(file: Path) -> None:
