@@ -160,7 +160,7 @@ async def test_a_function_is_captured_while_others_are_called_on_other_threads()
 
             assert value(await capture_me(np.ones(2))) == 6.0
         assert seen == [2.0, 5.0]
-        assert " 2 calls in" in capture_me.explain()
+        assert " 2 calls, " in capture_me.explain()
         assert not running.done()
         work.let_go()
         assert value(await running) == 2.0
