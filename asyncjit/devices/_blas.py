@@ -13,11 +13,12 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["cores", "release", "reserve", "reserve_or_warn"]
+__all__ = ["cores", "join", "release", "reserve", "try_limit"]
 
 _logger = logging.getLogger("asyncjit.devices.cpu")
 
@@ -34,20 +35,32 @@ def cores() -> int:
 
 def reserve(owner: object, workers: int) -> None:
     """Count ``workers`` for ``owner``, once, and set the limit. It looks through the loaded libraries, which takes
-    milliseconds: every worker calls it, on its own thread, before its first kernel."""
+    milliseconds."""
     with _lock:
         if owner not in _workers:
             _workers[owner] = workers
             _apply_elsewhere()
-        # Where BLAS uses OpenMP, a thread's limit is its own affair.
-        own = ThreadpoolController().select(threading_layer="openmp")
-        own.limit(limits=_threads(), user_api="blas")
+        _limit_own_thread()
 
 
-def reserve_or_warn(owner: object, workers: int, name: str) -> None:
-    """The same for the device ``name``; raises nothing: without the limit it is slower, not wrong."""
+def join(owner: object) -> None:
+    """Set the limit for the calling thread, a worker of ``owner``, before its first kernel. Counts nothing: a worker
+    that comes to life when its device has been closed must not take threads that nobody would give back."""
+    with _lock:
+        if owner in _workers:
+            _limit_own_thread()
+
+
+def _limit_own_thread() -> None:
+    # Where BLAS uses OpenMP, a thread's limit is its own affair.
+    own = ThreadpoolController().select(threading_layer="openmp")
+    own.limit(limits=_threads(), user_api="blas")
+
+
+def try_limit(limit: Callable[..., None], *arguments: object, name: str) -> None:
+    """``reserve`` or ``join`` for the device ``name``; raises nothing: without the limit it is slower, not wrong."""
     try:
-        reserve(owner, workers)
+        limit(*arguments)
     except Exception:
         _logger.exception("device %r could not limit the threads of BLAS and goes on without", name)
 

@@ -117,7 +117,7 @@ class CpuDevice:
         if not self._reserved:
             # Before the first plan, not the first worker: plans that run inline call BLAS too.
             self._reserved = True
-            _blas.reserve_or_warn(self, self.workers, self.name)
+            _blas.try_limit(_blas.reserve, self, self.workers, name=self.name)
         return CpuExecutable(plan, self.name, self.capabilities.inline_s_max)
 
     def run_inline(self, submission: Submission) -> tuple[BaseException | None, int | None]:
@@ -206,7 +206,7 @@ class CpuDevice:
     def _work(self, number: int) -> None:
         """The life of a worker."""
         np.seterr(all="ignore")
-        _blas.reserve_or_warn(self, self.workers, self.name)
+        _blas.try_limit(_blas.join, self, name=self.name)
         while True:
             ticket = self._queue.get()
             self._idle.pop()

@@ -148,6 +148,30 @@ class TestBlas:
         assert second.close(PATIENCE_S)
         assert self.threads() == before
 
+    def test_a_worker_that_starts_when_its_device_has_been_closed_takes_no_threads(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before, second_began, released = self.threads(), threading.Event(), threading.Event()
+        device = CpuDevice(workers=2)
+        work, release = device._work, _blas.release
+
+        def work_late(number: int) -> None:
+            if number == 1:
+                second_began.set()
+                assert released.wait(PATIENCE_S)
+            work(number)
+
+        def release_and_say(owner: object) -> None:
+            release(owner)
+            released.set()
+
+        monkeypatch.setattr(device, "_work", work_late)
+        monkeypatch.setattr(_blas, "release", release_and_say)
+        run(device, two_arms(device, lambda out: second_began.wait(PATIENCE_S)))
+        assert device.close(PATIENCE_S)
+        assert second_began.is_set()
+        assert self.threads() == before
+
     def test_a_limit_that_cannot_be_set_is_logged_and_work_goes_on(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
