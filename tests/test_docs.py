@@ -55,7 +55,7 @@ def test_replays_come_into_being_as_drawn() -> None:
     assert (third.state,) == state_diagram.BIRTHS[Submit]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/saving.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/sharding.md", "docs/saving.md"])
 def test_the_first_example_of_a_page_prints_what_it_says(page: str, tmp_path: Path) -> None:
     text = (CHECKOUT / page).read_text(encoding="utf-8")
     code, printed = PYTHON_BLOCK.findall(text)[0], re.findall(r"^```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0]

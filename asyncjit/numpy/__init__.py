@@ -183,6 +183,7 @@ from asyncjit.numpy._reductions import (
     var,
     vecdot,
 )
+from asyncjit.numpy._sharded import ShardedArray, shard
 
 # The standard's spelling, or NumPy's other one, of the same function.
 abs = absolute
@@ -207,9 +208,9 @@ bool = bool_
 
 # fmt: off
 __all__ = [
-    "Array", "abs", "absolute", "acos", "acosh", "add", "all", "any", "arange", "arccos", "arccosh", "arcsin",
-    "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "asarray", "asin", "asinh", "astype", "atan",
-    "atan2", "atanh", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "Array", "ShardedArray", "abs", "absolute", "acos", "acosh", "add", "all", "any", "arange", "arccos", "arccosh",
+    "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "asarray", "asin", "asinh", "astype",
+    "atan", "atan2", "atanh", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
     "bitwise_right_shift", "bitwise_xor", "bool", "bool_", "broadcast_arrays", "broadcast_to", "can_cast", "cbrt",
     "ceil", "clip", "complex64", "complex128", "concat", "concatenate", "conj", "conjugate", "copy", "copysign",
     "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "divide",
@@ -222,8 +223,8 @@ __all__ = [
     "mean", "min", "minimum", "mod", "moveaxis", "multiply", "nan", "negative", "newaxis", "nextafter", "not_equal",
     "ones", "ones_like", "outer", "permute_dims", "pi", "positive", "pow", "power", "prod", "rad2deg", "ravel",
     "real", "reciprocal", "remainder", "repeat", "reshape", "result_type", "right_shift", "rint", "roll", "round",
-    "sign", "signbit", "sin", "sinh", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract",
-    "sum", "swapaxes", "take", "tan", "tanh", "tensordot", "tile", "to_device", "transpose", "tril", "triu",
+    "shard", "sign", "signbit", "sin", "sinh", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std",
+    "subtract", "sum", "swapaxes", "take", "tan", "tanh", "tensordot", "tile", "to_device", "transpose", "tril", "triu",
     "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64", "unstack", "var", "vecdot", "where", "zeros",
     "zeros_like",
 ]

@@ -7,8 +7,9 @@ into the dtype of the loop.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,19 +19,27 @@ from asyncjit.numpy._handle import ArraySpec, DType, Handle, array_spec, c_strid
 from asyncjit.ops import REGISTRY, Op
 from asyncjit.ops.constants import PYTHON_INT, encode, token
 
-__all__ = ["NUMBERS", "ArrayLike", "Scalar", "constant", "elementwise", "is_operand"]
+__all__ = ["NUMBERS", "ArrayLike", "Composite", "Scalar", "constant", "elementwise", "is_operand"]
 
 A = TypeVar("A", bound=Handle)
 
 Scalar: TypeAlias = "bool | int | float | complex | np.generic"
 #: Whatever an operation takes for an array: arrays, NumPy's arrays, numbers, nested lists of numbers.
-ArrayLike: TypeAlias = "Handle | NDArray[Any] | bool | int | float | complex | np.generic | Sequence[Any]"
+ArrayLike: TypeAlias = "Handle | Composite | NDArray[Any] | bool | int | float | complex | np.generic | Sequence[Any]"
 
 NUMBERS = (bool, int, float, complex, np.generic)
 _WEAK_TYPES: dict[str, type[int] | type[float] | type[complex]] = {"i": int, "u": int, "f": float, "c": complex}
 _ADAPTING = frozenset({int, float, complex})
 
 _prepared: dict[Hashable, Prepared] = {}
+
+
+class Composite(ABC):
+    """An array made of arrays, which does the operations of the namespace by doing them on each."""
+
+    @abstractmethod
+    def _elementwise(self, name: str, args: Sequence[object], *, out: Any = None, operator: bool = False) -> Any:
+        """``elementwise`` with this among ``args``."""
 
 
 def is_operand(value: object) -> bool:
@@ -71,6 +80,9 @@ def elementwise(name: str, args: Sequence[object], cls: type[A], *, out: A | Non
             key.append(arg._spec)
         elif isinstance(arg, NUMBERS):
             key.append(token(arg))
+        elif any(isinstance(each, Composite) for each in args):
+            whole = next(each for each in args if isinstance(each, Composite))
+            return cast(A, whole._elementwise(name, args, out=out, operator=operator))
         else:
             device = next((each._spec.device for each in args if isinstance(each, Handle)), None)
             args = [

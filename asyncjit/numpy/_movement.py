@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from asyncjit.numpy._array import Array
 from asyncjit.numpy._dispatch import apply
-from asyncjit.numpy._elementwise import ArrayLike, constant
+from asyncjit.numpy._elementwise import ArrayLike, Composite, constant
 from asyncjit.numpy._folds import Axis
 from asyncjit.numpy._layout import broadcast_strides, normalize_axes, normalize_axis
 
@@ -46,8 +46,8 @@ __all__ = [
 
 
 def as_array(x: ArrayLike) -> Array:
-    """``x`` itself, or host data as a new array."""
-    return x if isinstance(x, Array) else constant(Array, x)
+    """``x`` itself, or host data as a new array. (A composite too: it has the methods that the caller will want.)"""
+    return cast(Array, x) if isinstance(x, (Array, Composite)) else constant(Array, x)
 
 
 def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True) -> Array:

@@ -130,7 +130,7 @@ def cumprod(x: ArrayLike, /, axis: int | None = None, dtype: Any = None) -> Arra
 
 def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Matrix product over the last two axes, leading ones broadcast; a vector counts as row or column."""
-    return apply("matmul", (as_array(x1), as_array(x2)))
+    return as_array(x1) @ as_array(x2)
 
 
 def dot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
