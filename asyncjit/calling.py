@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from asyncjit.errors import CaptureError, EngineBusyError, EngineClosedError
 from asyncjit.failures import kernel_error
 from asyncjit.loading import recording
-from asyncjit.program import Group, Loaded, Program, bind_slots
+from asyncjit.program import Group, Loaded, Program, bind_run, bind_slots
 from asyncjit.reading import Reader
 from asyncjit.replay import Replay, afresh
 from asyncjit.runs import (
@@ -30,10 +30,11 @@ from asyncjit.runs import (
     WaitCancelled,
     WaitStarted,
 )
+from asyncjit.scheduler import Scheduler
 from asyncjit.storage import Storage
 from asyncjit.streams import FIRED, INLINE_TURN_S, Fence, current_port
 
-__all__ = ["Caller"]
+__all__ = ["Caller", "Choice", "Inputs"]
 
 #: What a call costs the loop besides its kernels. Charged with them, so that many tiny calls let the loop turn too.
 HANDLING_S = 10e-6
@@ -46,14 +47,25 @@ Assemble = Callable[[list[Storage]], Any]
 Inputs = Sequence[tuple[Storage, int]]
 
 
+class Choice(Protocol):
+    """Which of several programs with the same results a call replays; asked under the lock, at the call's ticket."""
+
+    def choose(self, inputs: Inputs, scheduler: Scheduler) -> tuple[Program, Inputs]: ...
+
+    def learn(self, replay: Replay[Any]) -> None:
+        """What came of it."""
+
+
 class Caller(Reader):
     """Takes calls. Thread: any."""
 
-    def submit(self, program: Program, inputs: Inputs, group: Group, assemble: Assemble) -> Replay[Any]:
+    def submit(
+        self, program: Program, inputs: Inputs, group: Group, assemble: Assemble, choice: Choice | None = None
+    ) -> Replay[Any]:
         """Take a ticket and start the work; never waits.
 
         ``inputs``: (storage, byte offset) of each INPUT slot. ``assemble`` builds the result from the output storages
-        when somebody asks.
+        when somebody asks. ``choice`` may put another program and further inputs in place of these.
 
         Raises:
             EngineBusyError: the queue or memory limit is reached; nothing was enqueued.
@@ -63,20 +75,24 @@ class Caller(Reader):
         if self._unusable is not None:
             raise EngineClosedError(self._unusable)
         port = current_port()
-        loaded = program.loaded
-        executable = loaded.executable
-        inline = executable.runs_inline and (
-            port is None or port.inline_spent_s < INLINE_TURN_S or executable.estimated_s < HAND_OVER_S
-        )
         lock = self._lock
         lock.acquire()
         try:
             if self._inbox:
                 self._process_inbox()
+            if choice is not None:
+                program, inputs = choice.choose(inputs, self._scheduler)
+            loaded = program.loaded
+            executable = loaded.executable
+            inline = executable.runs_inline and (
+                port is None or port.inline_spent_s < INLINE_TURN_S or executable.estimated_s < HAND_OVER_S
+            )
             if inline and loaded.inline is not None and self._scheduler.is_quiet and not self.instruments.active:
                 replay = self._run_at_once(program, loaded, inputs, group, assemble)
             else:
                 replay = self._submit(program, loaded, inputs, group, assemble, inline)
+            if choice is not None:
+                choice.learn(replay)
             if port is not None and replay.settled is FIRED:
                 replay._port = port
                 port.charge_inline(replay.done_s - replay.started_s + HANDLING_S)  # type: ignore[operator]
@@ -100,6 +116,8 @@ class Caller(Reader):
         new_bytes = program.new_bytes
         commands = self._scheduler.step(Submit(run, inline, self._measured_bytes() - new_bytes, new_bytes))
         first = commands[0] if commands else None
+        if replay.written and self._watches.by_key and type(first) is not Reject:
+            self._watches.note(run)
         if type(first) is Start and first.inline:
             self._run_inline(replay, run, loaded)
         elif type(first) is Reject:
@@ -130,12 +148,7 @@ class Caller(Reader):
         replay.program = program
         replay.loaded = loaded
         replay.inputs = inputs
-        run.bind(
-            program.device,
-            loaded.footprint,
-            [storage.serial for storage, _ in inputs] + program.state_keys,
-            [offset for _, offset in inputs] + program.state_shifts,
-        )
+        bind_run(run, program, loaded, inputs)
         if program.writes:
             replay.written = [*(inputs[slot][0] for slot in program.written_inputs), *program.written_state]
 
@@ -224,7 +237,9 @@ class Caller(Reader):
             self._mark_pending(replay)
             new_bytes = program.new_bytes
             captured = Captured(run, self._measured_bytes() - new_bytes, new_bytes)
-            self._carry_out(self._scheduler.step(captured))
+            commands = self._scheduler.step(captured)
+            self._watches.note(run)
+            self._carry_out(commands)
         return None
 
     def run_detached(self, program: Program, inputs: Inputs) -> list[Storage]:

@@ -21,7 +21,7 @@ from asyncjit.errors import DeviceLostError, EngineClosedError
 from asyncjit.failures import kept, kernel_error
 from asyncjit.inbox import Inbox, Reading
 from asyncjit.instruments import Instruments
-from asyncjit.program import Group, Loaded, Program, bind_slots
+from asyncjit.program import Group, Loaded, Program, bind_run, bind_slots
 from asyncjit.replay import Replay
 from asyncjit.runs import (
     BeginCapture,
@@ -41,6 +41,7 @@ from asyncjit.runs import (
 from asyncjit.scheduler import Scheduler
 from asyncjit.storage import Storage
 from asyncjit.streams import Fence
+from asyncjit.watches import Watches
 
 __all__ = ["Conductor"]
 
@@ -65,6 +66,7 @@ class Conductor(Inbox):
         #: Grows when state moves in memory, so that executables bind it anew.
         self._state_epoch = 0
         self._background = Background("asyncjit-engine")
+        self._watches = Watches()
 
     # Commands.
 
@@ -188,15 +190,14 @@ class Conductor(Inbox):
             self._scheduler.step_at_once(run)
             if replay.written:
                 _mark_written(replay)
+                if self._watches.by_key:
+                    bind_run(run, program, loaded, inputs)
+                    self._watches.note(run)
         else:
             run.outputs = [storage.serial for storage in outputs]
-            run.bind(
-                program.device,
-                loaded.footprint,
-                [storage.serial for storage, _ in inputs] + program.state_keys,
-                [offset for _, offset in inputs] + program.state_shifts,
-            )
+            bind_run(run, program, loaded, inputs)
             self._scheduler.step(Submit(run, True))
+            self._watches.note(run)
             self._scheduler.step(RunFailed(run, kernel_error(program, error, call_index)))
             self._note_failure(replay)
         return replay

@@ -9,13 +9,14 @@ import functools
 import threading
 import weakref
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from asyncjit.clock import Clock
 from asyncjit.conductor import Conductor
+from asyncjit.deps import Region
 from asyncjit.devices.base import Device, Runner
 from asyncjit.devices.joint import JointDevice
 from asyncjit.errors import DeviceUnavailableError, EngineBusyError, EngineClosedError
@@ -29,6 +30,7 @@ from asyncjit.runs import DeviceLost, Run
 from asyncjit.scheduler import Scheduler
 from asyncjit.settings import Settings, settings
 from asyncjit.storage import Owner, Storage
+from asyncjit.watches import Watch
 
 __all__ = ["Loader", "recording"]
 
@@ -247,6 +249,14 @@ class Loader(Conductor):
     def _on_member_lost(self, member: str, error: BaseException) -> None:
         """From any thread, under the lock too: it is seen to when that is given back."""
         self.feed(DeviceLost(member, kept(error)))
+
+    def watch(self, regions: Iterable[Region]) -> Watch:
+        """Tells, while it is held, at which ticket some of these bytes may have been written last."""
+        with self._lock:
+            self._process_inbox()
+            watch = Watch(regions, self._scheduler.latest_ticket)
+            self._watches.add(watch)
+        return watch
 
     def lower(self, program: Program, executor: str | None = None, chosen: Settings | None = None) -> None:
         """Lower the program; replays submitted from now on use the lowered form. Takes its time. ``chosen`` are the

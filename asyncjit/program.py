@@ -14,10 +14,10 @@ from asyncjit.deps import ReadSet, Region
 from asyncjit.devices.base import Executable, Frame, Memory, Submission
 from asyncjit.ir import Cost, Schedule, SlotKind
 from asyncjit.plan import Plan, SlotAccess
-from asyncjit.runs import Footprint, GroupState, Touch, gate_fronts
+from asyncjit.runs import Footprint, GroupState, Run, Touch, gate_fronts
 from asyncjit.storage import Storage
 
-__all__ = ["Group", "Loaded", "Program", "bind_slots", "call_costs", "make_footprint"]
+__all__ = ["Group", "Loaded", "Program", "bind_run", "bind_slots", "call_costs", "make_footprint"]
 
 #: Rough speed of one core, to rank calls before anything was measured: seconds = flops/20e9 + bytes/8e9 + 1 µs a call.
 _FLOPS_PER_S = 20e9
@@ -219,6 +219,16 @@ def _touch(access: SlotAccess, position: int) -> Touch:
         view.offset_bytes + view.nbytes,
         view.block_bytes if strided else 0,
         view.stride_bytes if strided else 0,
+    )
+
+
+def bind_run(run: Run, program: Program, loaded: Loaded, inputs: Sequence[tuple[Storage, int]]) -> None:
+    """Tell the scheduler's side of a replay which buffers it touches, and where they begin."""
+    run.bind(
+        program.device,
+        loaded.footprint,
+        [storage.serial for storage, _ in inputs] + program.state_keys,
+        [offset for _, offset in inputs] + program.state_shifts,
     )
 
 

@@ -166,11 +166,12 @@ class Run:
 
     def writes(self) -> list[Region]:
         """All that it writes outside its frame, outputs included."""
+        return self.output_regions() + self.state_writes()
+
+    def state_writes(self) -> list[Region]:
+        """All that it writes outside its frame and its outputs."""
         groups = () if self.footprint is None else self.footprint.groups
-        found = self.output_regions()
-        for _, _, touches in groups:
-            found += self.regions(touches)
-        return found
+        return [region for _, _, touches in groups for region in self.regions(touches)]
 
     def output_regions(self) -> list[Region]:
         return [Region(key, 0, _WHOLE) for key in self.outputs]

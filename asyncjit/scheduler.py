@@ -134,6 +134,15 @@ class Scheduler(Arrival):
         ledger = self._ledger
         return not (ledger.live or ledger.stains.by_key or self._captures or self._is_restricted)
 
+    @property
+    def is_certain(self) -> bool:
+        """What each run writes is known: none that has its ticket is still being recorded, or waits for that."""
+        return not self._arrivals
+
+    @property
+    def latest_ticket(self) -> int:
+        return self._tickets
+
     def step_at_once(self, run: Run) -> None:
         """Take note of an inline run that was made, and did well, while ``is_quiet``.
 

@@ -55,6 +55,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit.replay",),
     ("asyncjit.devices",),
     ("asyncjit.program",),
+    ("asyncjit.watches",),
     ("asyncjit.failures",),
     ("asyncjit.inbox",),
     ("asyncjit.conductor",),

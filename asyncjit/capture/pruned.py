@@ -2,19 +2,21 @@
 
 Law: schedules only; when the first replay has been is the caller's to know.
 
-The first replay runs the whole schedule and hands out, as further outputs, the buffers that only the once-part writes
-and the rest reads. Later replays run the rest on these buffers as state. So the once-part is ordered like any replay,
-reads state as of its ticket, and nothing is computed while recording.
+A replay of the whole schedule hands out, as further outputs, the buffers that the once-part writes and the rest reads.
+Later replays run the rest with these buffers as further inputs. So the once-part is ordered like any replay, reads
+state as of its ticket, and nothing is computed while recording. What is kept for every replay is decided by byte ranges
+(``graph.prune``), and so is what state the once-part reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from asyncjit import ir
 from asyncjit.capture.finish import Captured
 from asyncjit.capture.recorder import Layout
+from asyncjit.deps import Region, region_of
 from asyncjit.graph import prune
 from asyncjit.storage import Storage
 
@@ -23,15 +25,16 @@ __all__ = ["Pruned", "split"]
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """``first`` has ``len(held)`` further OUTPUT slots at its end; ``rest`` has a STATE slot for each, named in
-    ``held``."""
+    """``first`` has ``held_count`` further OUTPUT slots at its end; ``rest`` has as many further INPUT slots behind its
+    own. ``once_reads``: the bytes of state from which they are computed."""
 
     first: ir.Schedule
     first_outputs: Mapping[int, Layout]
     rest: ir.Schedule
     rest_state: Mapping[int, Storage]
     rest_outputs: Mapping[int, Layout]
-    held: tuple[int, ...]
+    held_count: int
+    once_reads: tuple[Region, ...]
 
 
 def split(captured: Captured) -> Pruned | None:
@@ -55,13 +58,9 @@ def split(captured: Captured) -> Pruned | None:
     numbered = list(enumerate(schedule.slots))
     states = [(slot, captured.state[i]) for i, slot in numbered if i in captured.state and slot.buffer in used]
     outputs = [(slot, captured.outputs[i]) for i, slot in numbered if i in captured.outputs]
+    inputs += [ir.Slot(ir.SlotKind.INPUT, buffer, "computed once") for buffer in handed]
     begin = len(inputs) + len(states)
-    slots = [
-        *inputs,
-        *(slot for slot, _ in states),
-        *(ir.Slot(ir.SlotKind.STATE, buffer, "computed once") for buffer in handed),
-        *(slot for slot, _ in outputs),
-    ]
+    slots = [*inputs, *(slot for slot, _ in states), *(slot for slot, _ in outputs)]
     rest = ir.Schedule(calls, tuple(slots), schedule.name)
     for each in (first, rest):
         ir.verify_schedule(each)
@@ -70,6 +69,19 @@ def split(captured: Captured) -> Pruned | None:
         first_outputs=first_outputs,
         rest=rest,
         rest_state={len(inputs) + index: storage for index, (_, storage) in enumerate(states)},
-        rest_outputs={begin + len(handed) + index: layout for index, (_, layout) in enumerate(outputs)},
-        held=tuple(range(begin, begin + len(handed))),
+        rest_outputs={begin + index: layout for index, (_, layout) in enumerate(outputs)},
+        held_count=len(handed),
+        once_reads=_state_reads(captured, once),
+    )
+
+
+def _state_reads(captured: Captured, once: Sequence[int]) -> tuple[Region, ...]:
+    """Bytes of state that these calls read; none of them writes any."""
+    schedule = captured.schedule
+    storages = {schedule.slots[index].buffer: storage for index, storage in captured.state.items()}
+    return tuple(
+        region_of(view, storages[view.buffer].serial)
+        for index in once
+        for view, access in schedule.calls[index].accesses()
+        if access.reads and view.buffer in storages
     )

@@ -59,7 +59,7 @@ class Entry:
         self.key = key
         self.pattern = pattern
         self.program = program
-        #: Chooses the program where the capture is pruned.
+        #: Chooses the program where the capture is pruned; ``program`` is the whole one then.
         self.pruning = pruning
         self.captured = captured
         self.names = recorded.names

@@ -100,8 +100,8 @@ def jit(
         in_flight_max: replays of this function that may run at a time, over all its captures.
         captures_max: captures held; the least recently used one goes.
         strict: refuse a second signature with ReplayMismatchError.
-        prune: compute what depends on no argument and no written state once, at the first replay; later updates of
-            the arrays behind it are not seen.
+        prune: compute what depends on no argument and on nothing that the function itself writes once, and again only
+            after the bytes of state that it reads were written. Results are the same as without.
         on_cancel: what a cancelled wait does to running work that writes state: "shield" finishes it first, "abandon"
             releases the waiter at once.
         executor: "numpy" or "native" pins what runs the kernels; None lets the device choose.

@@ -123,7 +123,8 @@ class JitFunction(Holding[P, R]):
         if entry is None:
             entry = self._capture(table, epoch, key, leaves, values, lowering=False)
             self._tables.tell()
-        await anyio.to_thread.run_sync(table.engine.lower, entry.program, self._options.executor)
+        for program in entry.programs():
+            await anyio.to_thread.run_sync(table.engine.lower, program, self._options.executor)
 
     def batched(
         self, rows_max: int, wait_max_s: float, buckets: Iterable[int] | None = None, shared: str | Iterable[str] = ()

@@ -63,12 +63,7 @@ class Matching:
         entry.last_used = table.uses
         entry.replays += 1
         assemble = entry.assemble if then is None else _chained(then, entry.assemble)
-        pruning = entry.pruning
-        if pruning is None:
-            return table.engine.submit(entry.program, entry.bind(arrays), table.group, assemble)
-        replay = table.engine.submit(pruning.program(), entry.bind(arrays), table.group, assemble)
-        pruning.learn(replay)
-        return replay
+        return table.engine.submit(entry.program, entry.bind(arrays), table.group, assemble, entry.pruning)
 
     def _table(self) -> Table:
         engine = current_engine()
@@ -139,8 +134,7 @@ class Matching:
             entry.replays += 1
             used.append(entry)
             assemble = entry.assemble if then is None else _chained(then, entry.assemble)
-            program = entry.program if entry.pruning is None else entry.pruning.program()
-            return program, entry.bind(arrays), assemble
+            return entry.program, entry.bind(arrays), assemble
 
         pattern = pattern_of(
             [array._storage for array in arrays],
@@ -148,8 +142,9 @@ class Matching:
             [array._spec for array in arrays],
         )
         replay = table.engine.submit_first(table.group, (epoch, key, pattern), prepare)
-        if used and used[0].pruning is not None:
-            used[0].pruning.learn(replay)
+        if used and (pruning := used[0].pruning) is not None:
+            with table.engine._lock:
+                pruning.learn(replay)
         self._tables.tell()
         return replay
 
@@ -182,7 +177,7 @@ class Matching:
         program = engine.load(schedule, captured.state, outputs, lowering=lowering, executor=executor)
         if not lowering:
             program.lowered = False
-        pruning = None if pruned is None else Pruning(engine, pruned, program, executor)
+        pruning = None if pruned is None else Pruning(engine, pruned, program, executor, lowering=lowering)
         arrays = [leaf for leaf in leaves if not isinstance(leaf, Stand)]
         pattern = pattern_of([a._storage for a in arrays], [a._offset for a in arrays], [a._spec for a in arrays])
         others = [] if self._tables.told else [entry.key for entry in table]
