@@ -6,11 +6,11 @@ Law: from any thread and any loop, and never waits. How commands are carried out
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable
+from typing import Any
 
 from asyncjit.errors import CaptureError, EngineBusyError, EngineClosedError
-from asyncjit.failures import kernel_error
+from asyncjit.failures import kernel_error, let_out_interrupt
 from asyncjit.loading import recording
 from asyncjit.program import Group, Loaded, Program, bind_run, bind_slots
 from asyncjit.reading import Reader
@@ -30,11 +30,11 @@ from asyncjit.runs import (
     WaitCancelled,
     WaitStarted,
 )
-from asyncjit.scheduler import Scheduler
 from asyncjit.storage import Storage
 from asyncjit.streams import FIRED, INLINE_TURN_S, Fence, current_port
+from asyncjit.watches import Choice, Inputs
 
-__all__ = ["Caller", "Choice", "Inputs"]
+__all__ = ["Caller"]
 
 #: What a call costs the loop besides its kernels. Charged with them, so that many tiny calls let the loop turn too.
 HANDLING_S = 10e-6
@@ -44,16 +44,6 @@ HANDLING_S = 10e-6
 HAND_OVER_S = 50e-6
 
 Assemble = Callable[[list[Storage]], Any]
-Inputs = Sequence[tuple[Storage, int]]
-
-
-class Choice(Protocol):
-    """Which of several programs with the same results a call replays; asked under the lock, at the call's ticket."""
-
-    def choose(self, inputs: Inputs, scheduler: Scheduler) -> tuple[Program, Inputs]: ...
-
-    def learn(self, replay: Replay[Any]) -> None:
-        """What came of it."""
 
 
 class Caller(Reader):
@@ -101,7 +91,7 @@ class Caller(Reader):
             if self._ended or self._inbox or self._news.jobs:
                 self._after_release()
         if replay._run.error is not None:
-            _let_out_interrupt(replay._run.error)
+            let_out_interrupt(replay._run.error)
         return replay
 
     def _submit(
@@ -304,10 +294,3 @@ class Caller(Reader):
     def cancel_run(self, run: Run) -> None:
         """Remove the run if it has not started."""
         self._step(CancelRequested(run))
-
-
-def _let_out_interrupt(error: BaseException) -> None:
-    """Ctrl-C during an inline run failed the replay; it is the caller's all the same."""
-    for found in (error, error.__cause__):
-        if found is not None and not isinstance(found, Exception):
-            raise found

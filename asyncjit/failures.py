@@ -10,7 +10,7 @@ import traceback
 from asyncjit.errors import AsyncJitError, KernelError
 from asyncjit.program import Program
 
-__all__ = ["kept", "kernel_error"]
+__all__ = ["kept", "kernel_error", "let_out_interrupt"]
 
 
 def kernel_error(program: Program, error: BaseException, call_index: int | None) -> BaseException:
@@ -52,3 +52,10 @@ def kept(error: BaseException) -> BaseException:
         if lines:
             found.add_note("It was raised at (most recent call last):\n" + "".join(lines).rstrip())
     return error
+
+
+def let_out_interrupt(error: BaseException) -> None:
+    """Ctrl-C during an inline run failed the replay; it is the caller's all the same."""
+    for found in (error, error.__cause__):
+        if found is not None and not isinstance(found, Exception):
+            raise found

@@ -1,7 +1,7 @@
 """Watches: whether bytes may have been written since a ticket was taken.
 
-Law: bookkeeping of tickets by byte ranges, under the engine's lock; it holds no replay up and computes nothing. For who
-keeps something that was computed from state, and has to know when it is out of date.
+Law: bookkeeping of tickets by byte ranges, under the engine's lock; it holds no replay up and computes nothing. For a
+choice among programs that keeps something that was computed from state, and has to know when it is out of date.
 
 A run is noted when its ticket and what it writes are both known. So a watch says the truth about all tickets below the
 next one as long as no call is being recorded that has its ticket already; the scheduler knows whether one is
@@ -11,12 +11,29 @@ next one as long as no call is being recorded that has its ticket already; the s
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 from asyncjit.deps import Region, overlap
+from asyncjit.program import Program
+from asyncjit.replay import Replay
 from asyncjit.runs import Run
+from asyncjit.scheduler import Scheduler
+from asyncjit.storage import Storage
 
-__all__ = ["Watch", "Watches"]
+__all__ = ["Choice", "Inputs", "Watch", "Watches"]
+
+#: Storage and byte offset of each INPUT slot.
+Inputs = Sequence[tuple[Storage, int]]
+
+
+class Choice(Protocol):
+    """Which of several programs with the same results a call replays; asked under the lock, at the call's ticket."""
+
+    def choose(self, inputs: Inputs, scheduler: Scheduler) -> tuple[Program, Inputs]: ...
+
+    def learn(self, replay: Replay[Any]) -> None:
+        """What came of it."""
 
 
 class Watch:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asyncjit.calling import Inputs
 from asyncjit.capture import Pruned
 from asyncjit.engine import Engine
 from asyncjit.program import Program
@@ -18,6 +17,7 @@ from asyncjit.replay import Replay
 from asyncjit.runs import FINISHED, Run, State
 from asyncjit.scheduler import Scheduler
 from asyncjit.storage import Storage
+from asyncjit.watches import Inputs
 
 __all__ = ["Pruning"]
 
