@@ -180,7 +180,7 @@ class Matching:
         pruning = None if pruned is None else Pruning(engine, pruned, program, executor, lowering=lowering)
         arrays = [leaf for leaf in leaves if not isinstance(leaf, Stand)]
         pattern = pattern_of([a._storage for a in arrays], [a._offset for a in arrays], [a._spec for a in arrays])
-        others = [] if self._tables.told else [entry.key for entry in table]
+        others = [] if self._tables.told else list({entry.key for entry in table})
         entry = table.add(epoch, Entry(key, pattern, program, recorded, pruning))
         _logger.debug("captured %s as %d calls", self._name, len(schedule.calls))
         self._tables.note_integers(self._parameters, key, others, self._options.captures_max)
