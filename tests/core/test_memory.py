@@ -248,3 +248,9 @@ def test_the_verifier_sees_neighbours_that_meet_only_after_one_between_them_has_
     before = [0, 0b0001, 0b0010, 0b0011]
     with pytest.raises(InternalError, match="share bytes"):
         verify_bytes(Schedule(calls), [0, 1, 3, 2], before, {a: 0, b: 0, c: 0}, {"d0": 128})
+
+
+@pytest.mark.parametrize("nbytes", [4, 1 << 10, 1 << 40, 1 << 128])
+def test_sizes_are_exact_however_large(nbytes: int) -> None:
+    schedule, _ = chain([nbytes] * 6)
+    assert plan_memory(build_graph(schedule), in_line(6)).nbytes == {"d0": 2 * max(nbytes, ALIGNMENT_BYTES)}
