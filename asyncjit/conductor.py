@@ -156,10 +156,7 @@ class Conductor(Inbox):
     def _run_at_once(
         self, program: Program, loaded: Loaded, inputs: Sequence[tuple[Storage, int]], group: Group, assemble: Any
     ) -> Replay[Any]:
-        """Run it on this thread, under the lock, while the scheduler is quiet: little of a replay is needed then.
-
-        See ``Scheduler.step_at_once``.
-        """
+        """Run it on this thread, under the lock, while the scheduler is quiet: see ``Scheduler.step_at_once``."""
         replay: Replay[Any] = Replay(self)  # type: ignore[arg-type]
         replay.program, replay._assemble = program, assemble
         if program.writes:

@@ -33,9 +33,7 @@ def test_every_behaviour_has_its_row_in_order() -> None:
 @pytest.mark.parametrize(("number", "here", "shown"), rows(), ids=lambda value: str(value)[:3])
 def test_every_row_is_open_or_shown_by_tests_that_are_there(number: int, here: str, shown: str) -> None:
     named = TEST.findall(shown)
-    assert len(named) == shown.count("["), (
-        f"row {number}: a link is [file.py::test](../tests/file.py)"
-    )
+    assert len(named) == shown.count("["), f"row {number}: a link is [file.py::test](../tests/file.py)"
     assert named or here.startswith("**open**: "), f"row {number} names no test and is not open"
     for path, test, target in named:
         assert path == target
