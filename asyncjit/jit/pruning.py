@@ -45,19 +45,19 @@ class Pruning:
 
     def programs(self) -> list[Program]:
         """What the next call replays, as far as can be told, and then the other one. Any thread."""
-        both = [self._rest, self._whole]
-        return both if self._is_current() else both[::-1]
+        both, computing = [self._rest, self._whole], self._computing
+        computed_at = self._computed_at
+        if computing is not None and computing[0].state is State.DONE:
+            computed_at = computing[0].ticket
+        return both if computed_at > self._watch.written_at else both[::-1]
 
-    def _is_current(self) -> bool:
+    def choose(self, inputs: Inputs, scheduler: Scheduler) -> tuple[Program, Inputs]:
+        """What a call replays that takes the next ticket now. Under the engine's lock."""
         computing = self._computing
         if computing is not None and computing[0].state is State.DONE:
             self._computed_at, self._held = computing[0].ticket, computing[1]
             self._computing = None
-        return self._computed_at > self._watch.written_at
-
-    def choose(self, inputs: Inputs, scheduler: Scheduler) -> tuple[Program, Inputs]:
-        """What a call replays that takes the next ticket now. Under the engine's lock."""
-        if self._is_current() and scheduler.is_certain:
+        if self._computed_at > self._watch.written_at and scheduler.is_certain:
             return self._rest, [*inputs, *((storage, 0) for storage in self._held)]
         return self._whole, inputs
 
