@@ -119,6 +119,26 @@ def test_each_branch_is_captured_and_a_branch_on_a_value_is_refused(run: Run) ->
     run(main)
 
 
+# A pad, or the shape of a result, keeps the value of the capture.
+# There: a symbolic pad stays as it was captured, and a result has the shape of an earlier call.
+# Here: what decides a shape belongs to the signature, so every result has the shape of its own call.
+# Why: a shape is known before anything is computed; whoever is given a result relies on it.
+
+
+def test_pads_and_shapes_are_those_of_the_call(run: Run) -> None:
+    @aj.jit
+    def padded(x: anp.Array, before: int) -> anp.Array:
+        return anp.concatenate([anp.zeros(before), x + 1])
+
+    async def main() -> None:
+        for count, before in ((2, 1), (2, 1), (2, 4), (3, 1), (2, 1)):
+            result = await padded(anp.ones(count), before)
+            assert result.shape == (before + count,)
+            assert values(result) == [0.0] * before + [2.0] * count
+
+    run(main)
+
+
 # Python side effects happen in the first calls only.
 # There: in the warm-up and in the capture, so a counter stays at 2.
 # Here: at the recording only, once; counting in an array is a side effect that every replay has.
