@@ -55,6 +55,7 @@ from asyncjit.saving import load, save
 from asyncjit.settings import Settings, override_settings, settings
 from asyncjit.times import CallTimes, ReplayTimes
 from asyncjit.tracing import Trace, trace
+from asyncjit.variables import Bound, Variable
 
 __all__ = [
     "AliasError",
@@ -63,6 +64,7 @@ __all__ = [
     "AsyncJitError",
     "BatchStatistics",
     "Batched",
+    "Bound",
     "CallTimes",
     "CaptureError",
     "CheckReport",
@@ -94,6 +96,7 @@ __all__ = [
     "Settings",
     "StageStatistics",
     "Trace",
+    "Variable",
     "WouldBlockError",
     "assign",
     "current_engine",

@@ -12,7 +12,7 @@ from typing import Any
 from asyncjit.errors import CaptureError, EngineBusyError, EngineClosedError
 from asyncjit.failures import kernel_error, let_out_interrupt
 from asyncjit.loading import recording
-from asyncjit.program import Group, Loaded, Program, bind_run, bind_slots
+from asyncjit.program import Assemble, Group, Loaded, Prepared, Program, bind_run, bind_slots
 from asyncjit.reading import Reader
 from asyncjit.replay import Replay, afresh
 from asyncjit.runs import (
@@ -30,6 +30,7 @@ from asyncjit.runs import (
     WaitCancelled,
     WaitStarted,
 )
+from asyncjit.specialised import Values
 from asyncjit.storage import Storage
 from asyncjit.streams import FIRED, INLINE_TURN_S, Fence, current_port
 from asyncjit.watches import Choice, Inputs
@@ -43,19 +44,24 @@ HANDLING_S = 10e-6
 #: docs/decisions/0004-inline-work.md.
 HAND_OVER_S = 50e-6
 
-Assemble = Callable[[list[Storage]], Any]
-
 
 class Caller(Reader):
     """Takes calls. Thread: any."""
 
     def submit(
-        self, program: Program, inputs: Inputs, group: Group, assemble: Assemble, choice: Choice | None = None
+        self,
+        program: Program,
+        inputs: Inputs,
+        group: Group,
+        assemble: Assemble,
+        choice: Choice | None = None,
+        values: Values = (),
     ) -> Replay[Any]:
         """Take a ticket and start the work; never waits.
 
         ``inputs``: (storage, byte offset) of each INPUT slot. ``assemble`` builds the result from the output storages
-        when somebody asks. ``choice`` may put another program and further inputs in place of these.
+        when somebody asks. ``choice`` may put another program of the same symbols and further inputs in place of these;
+        ``values`` are those of the symbols.
 
         Raises:
             EngineBusyError: the queue or memory limit is reached; nothing was enqueued.
@@ -78,9 +84,11 @@ class Caller(Reader):
                 port is None or port.inline_spent_s < INLINE_TURN_S or executable.estimated_s < HAND_OVER_S
             )
             if inline and loaded.inline is not None and self._scheduler.is_quiet and not self.instruments.active:
-                replay = self._run_at_once(program, loaded, inputs, group, assemble)
+                replay = self._run_at_once(program, loaded, inputs, group, assemble, values)
             else:
-                replay = self._submit(program, loaded, inputs, group, assemble, inline)
+                replay = Replay(self)
+                replay._run, replay._assemble = Run(group, replay), assemble
+                self._submit(replay, program, loaded, inputs, values, inline)
             if choice is not None:
                 choice.learn(replay)
             if port is not None and replay.settled is FIRED:
@@ -95,15 +103,14 @@ class Caller(Reader):
         return replay
 
     def _submit(
-        self, program: Program, loaded: Loaded, inputs: Inputs, group: Group, assemble: Assemble, inline: bool
-    ) -> Replay[Any]:
+        self, replay: Replay[Any], program: Program, loaded: Loaded, inputs: Inputs, values: Values, inline: bool
+    ) -> None:
         """Under the lock: take a ticket, then run it, hand it to its device, or queue it."""
-        replay: Replay[Any] = Replay(self)
-        run = replay._run = Run(group, replay)
-        self._bind(replay, program, loaded, inputs, assemble)
+        run = replay._run
+        self._bind(replay, program, loaded, inputs, values)
         for storage in replay.written:
             self._before_write(storage)
-        new_bytes = program.new_bytes
+        new_bytes = sum(each.nbytes for each in replay.outputs) if values else program.new_bytes
         commands = self._scheduler.step(Submit(run, inline, self._measured_bytes() - new_bytes, new_bytes))
         first = commands[0] if commands else None
         if replay.written and self._watches.by_key and type(first) is not Reject:
@@ -121,24 +128,23 @@ class Caller(Reader):
             replay.settled = Fence()
             self._mark_pending(replay)
             self._carry_out(commands)
-        return replay
 
-    def _bind(self, replay: Replay[Any], program: Program, loaded: Loaded, inputs: Inputs, assemble: Assemble) -> None:
+    def _bind(self, replay: Replay[Any], program: Program, loaded: Loaded, inputs: Inputs, values: Values) -> None:
         """Bind a replay to a program: outputs, keys for the scheduler, memory for the device."""
         run = replay._run
         if program.allocators:
             outputs = []
-            for allocate, nbytes, device in program.allocators:
+            for allocate, nbytes, device in program.allocators_at(values) if values else program.allocators:
                 memory = allocate()
                 self._sizes.append(nbytes)
                 outputs.append(Storage(self, device, nbytes, memory))
             run.outputs = [storage.serial for storage in outputs]
             replay.outputs = outputs
-        replay._assemble = assemble
         replay.program = program
         replay.loaded = loaded
         replay.inputs = inputs
-        bind_run(run, program, loaded, inputs)
+        replay.values = values
+        bind_run(run, program, loaded, inputs, values)
         if program.writes:
             replay.written = [*(inputs[slot][0] for slot in program.written_inputs), *program.written_state]
 
@@ -155,9 +161,7 @@ class Caller(Reader):
         if self.instruments.active:
             self._tell(self.instruments.replay_submitted, replay)
 
-    def submit_first(
-        self, group: Group, signature: Hashable, prepare: Callable[[], tuple[Program, Inputs, Assemble]]
-    ) -> Replay[Any]:
+    def submit_first(self, group: Group, signature: Hashable, prepare: Callable[[], Prepared]) -> Replay[Any]:
         """A call whose signature is not captured: take the ticket, then record the function by ``prepare()``.
 
         If another call is capturing the same signature, this one waits its turn and ``prepare`` is called later, on a
@@ -210,8 +214,8 @@ class Caller(Reader):
         was_active, recording.active = recording.active, True
         runs_before, recording.runs = recording.runs, (*recording.runs, run)
         try:
-            program, inputs, assemble = prepare()
-            self._bind(replay, program, program.loaded, inputs, assemble)
+            program, inputs, replay._assemble, *values = prepare()
+            self._bind(replay, program, program.loaded, inputs, *(values or ((),)))
             if self.instruments.active:
                 self._tell(self.instruments.captured, program.name, program)
             with self._lock:
@@ -225,7 +229,7 @@ class Caller(Reader):
         with self._lock:
             self._process_inbox()
             self._mark_pending(replay)
-            new_bytes = program.new_bytes
+            new_bytes = sum(each.nbytes for each in replay.outputs) if replay.values else program.new_bytes
             captured = Captured(run, self._measured_bytes() - new_bytes, new_bytes)
             commands = self._scheduler.step(captured)
             self._watches.note(run)
@@ -235,12 +239,12 @@ class Caller(Reader):
     def run_detached(self, program: Program, inputs: Inputs) -> list[Storage]:
         """Run a program whose buffers nobody else can see yet, on this thread, and return its outputs; takes no ticket.
 
-        For constants that a capture makes once.
+        For constants that a capture makes once; they depend on no symbol.
 
         Raises:
             KernelError: a call failed.
         """
-        outputs = [self.new_storage(*spec) for spec in program.output_specs]
+        outputs = self.new_outputs(program)
         loaded = program.loaded
         with self._lock:
             self._bind_state(program, loaded)

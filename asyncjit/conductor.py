@@ -21,7 +21,7 @@ from asyncjit.errors import DeviceLostError, EngineClosedError
 from asyncjit.failures import kept, kernel_error
 from asyncjit.inbox import Inbox, Reading
 from asyncjit.instruments import Instruments
-from asyncjit.program import Group, Loaded, Program, bind_run, bind_slots
+from asyncjit.program import Group, Inputs, Loaded, Program, bind_run, bind_slots
 from asyncjit.replay import Replay
 from asyncjit.runs import (
     BeginCapture,
@@ -108,7 +108,8 @@ class Conductor(Inbox):
 
     def _submission(self, loaded: Loaded, gates: Any, replay: Replay[Any] | None) -> Submission:
         times: list[tuple[float, float, int] | None] | None = [] if self.instruments.takes_times else None
-        return Submission(loaded.executable, None, (), gates, self._on_report, Fence(), context=replay, times=times)
+        values, report = replay.values if replay is not None else (), self._on_report
+        return Submission(loaded.executable, None, (), gates, report, Fence(), False, replay, times, values)
 
     def _launch_later(self, submission: Submission, replay: Replay[Any], loaded: Loaded) -> None:
         try:
@@ -154,7 +155,7 @@ class Conductor(Inbox):
         loaded.state_epoch = self._state_epoch
 
     def _run_at_once(
-        self, program: Program, loaded: Loaded, inputs: Sequence[tuple[Storage, int]], group: Group, assemble: Any
+        self, program: Program, loaded: Loaded, inputs: Inputs, group: Group, assemble: Any, values: Sequence[int]
     ) -> Replay[Any]:
         """Run it on this thread, under the lock, while the scheduler is quiet: see ``Scheduler.step_at_once``."""
         replay: Replay[Any] = Replay(self)  # type: ignore[arg-type]
@@ -168,7 +169,7 @@ class Conductor(Inbox):
         bindings = [(storage.memory, offset) for storage, offset in inputs]
         bindings += program.state_bindings
         outputs = replay.outputs = []
-        for allocate, nbytes, device in program.allocators:
+        for allocate, nbytes, device in program.allocators_at(values) if values else program.allocators:
             memory = allocate()
             self._bytes += nbytes
             outputs.append(Storage(self, device, nbytes, memory))  # type: ignore[arg-type]
@@ -177,7 +178,7 @@ class Conductor(Inbox):
             self._bind_state(program, loaded)
         submission = loaded.inline
         assert submission is not None
-        submission.bindings = bindings
+        submission.bindings, submission.values = bindings, values
         replay.submitted_s = replay.started_s = self.clock.now_s()
         error, call_index = runner.run_inline(submission)
         replay.done_s = self.clock.now_s()
@@ -188,11 +189,11 @@ class Conductor(Inbox):
             if replay.written:
                 _mark_written(replay)
                 if self._watches.by_key:
-                    bind_run(run, program, loaded, inputs)
+                    bind_run(run, program, loaded, inputs, values)
                     self._watches.note(run)
         else:
             run.outputs = [storage.serial for storage in outputs]
-            bind_run(run, program, loaded, inputs)
+            bind_run(run, program, loaded, inputs, values)
             self._scheduler.step(Submit(run, True))
             self._watches.note(run)
             self._scheduler.step(RunFailed(run, kernel_error(program, error, call_index)))
@@ -211,6 +212,7 @@ class Conductor(Inbox):
                 self._bind_state(program, loaded)
             submission = loaded.inline or self._inline_submission(loaded)
             submission.bindings = bind_slots(program, replay.inputs, replay.outputs)
+            submission.values = replay.values
             if self.instruments.takes_times:
                 submission.times = []
             error, call_index = self._runners[program.device].run_inline(submission)

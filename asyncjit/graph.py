@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from asyncjit.deps import DepsTracker, Region, overlap, region_of
 from asyncjit.errors import InternalError
 from asyncjit.ir import Access, Buffer, Call, Copy, Kernel, Operand, Schedule, SlotKind, View, new_buffer
+from asyncjit.variables import has_symbols
 
 __all__ = [
     "Graph",
@@ -139,10 +140,10 @@ def graph_from_edges(count: int, edges: Iterable[tuple[int, int]], device: str =
 def prune(schedule: Schedule, needed: AbstractSet[Buffer]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Split the calls into those that every replay must run and those whose result nothing can change.
 
-    A call is kept when it touches a buffer of ``needed``, an input or an output (bound anew at each replay); when it
-    writes state; when it touches bytes that a kept call writes; or when it overwrites bytes that an earlier kept call
-    reads. The others may run once, before the first replay, in program order; what they write must then be held.
-    State that only they read is read once: a later change to it is not seen.
+    A call is kept when it touches a buffer of ``needed``, an input or an output (bound anew at each replay); when it is
+    symbolic; when it writes state; when it touches bytes that a kept call writes; or when it overwrites bytes that an
+    earlier kept call reads. The others may run once, before the first replay, in program order; what they write must
+    then be held. State that only they read is read once: a later change to it is not seen.
 
     Returns:
         Indices of the kept calls and of the calls to run once, both ascending.
@@ -153,7 +154,7 @@ def prune(schedule: Schedule, needed: AbstractSet[Buffer]) -> tuple[tuple[int, .
     pending: list[int] = []
     undecided: dict[int, list[tuple[int, Region, bool]]] = {}
     for index, call in enumerate(schedule.calls):
-        if any(
+        if has_symbols(call.layout) or any(
             view.buffer in bound_anew or (access.writes and kinds.get(view.buffer) is SlotKind.STATE)
             for view, access in call.accesses()
         ):

@@ -1,22 +1,24 @@
 """The words of a schedule: buffers, views, operands, kernels, calls.
 
-Law: frozen data and a verifier; no behaviour beyond reading oneself. Imports ``errors`` only.
+Law: frozen data and a verifier; no behaviour beyond reading oneself. Buffers, views and operands stand in ``views``.
+Imports ``views`` and below.
 
-A **buffer** is storage on one device, known by a serial number that is never used again. A **view** is the
-set of bytes of a buffer that an operand may touch. An **operand** is a view with the shape, strides and dtype
-that a kernel sees. A **kernel** says how it accesses each operand, a **call** binds a kernel to operands, and
-a **schedule** is the calls in program order together with the **slots**: the buffers that the outside binds at
-each replay. Every other buffer of a schedule is an intermediate, private to one replay.
+A **kernel** says how it accesses each operand, a **call** binds a kernel to operands, and a **schedule** is the calls
+in program order together with the **slots**: the buffers that the outside binds at each replay. Every other buffer of a
+schedule is an intermediate, private to one replay. Operands and the parameters of kernels may be symbolic: then each
+replay has values for the schedule's ``symbols``.
 """
 
 from __future__ import annotations
 
 import enum
-import itertools
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
+from asyncjit.algebra import Symbol
 from asyncjit.errors import InternalError
+from asyncjit.variables import symbols_in
+from asyncjit.views import Buffer, Operand, View, new_buffer, new_serial, operand_of
 
 __all__ = [
     "Access",
@@ -36,11 +38,6 @@ __all__ = [
     "verify_schedule",
 ]
 
-_serials = itertools.count(1)
-
-#: The next serial number; unique in this process, never reused. Atomic.
-new_serial = _serials.__next__
-
 
 class Access(enum.Enum):
     """What a kernel does with an operand. WRITE promises that every element is written and none is read first."""
@@ -56,102 +53,6 @@ class Access(enum.Enum):
     @property
     def writes(self) -> bool:
         return self is not Access.READ
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Buffer:
-    """``nbytes`` bytes of storage on ``device``. Compared by identity; ``serial`` is never used again."""
-
-    serial: int
-    device: str
-    nbytes: int
-
-
-def new_buffer(device: str, nbytes: int) -> Buffer:
-    return Buffer(new_serial(), device, nbytes)
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """Bytes of ``buffer``: ``count`` blocks of ``block_bytes``, ``stride_bytes`` apart, from ``offset_bytes``.
-
-    ``nbytes`` is the extent from the first byte to the last: ``(count - 1) * stride_bytes + block_bytes``.
-    A contiguous view has one block. A shape that is not such a row of blocks is described by its extent.
-    """
-
-    buffer: Buffer
-    offset_bytes: int
-    nbytes: int
-    block_bytes: int
-    stride_bytes: int
-    count: int
-
-    @classmethod
-    def contiguous(cls, buffer: Buffer, offset_bytes: int = 0, nbytes: int | None = None) -> View:
-        size = buffer.nbytes - offset_bytes if nbytes is None else nbytes
-        return cls(buffer, offset_bytes, size, size, size, 1)
-
-    @property
-    def is_contiguous(self) -> bool:
-        return self.count <= 1
-
-    @property
-    def is_whole(self) -> bool:
-        return self.count <= 1 and self.offset_bytes == 0 and self.nbytes == self.buffer.nbytes
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """What a kernel sees: ``shape``, ``strides`` (bytes) and ``dtype`` (NumPy's name) of elements of a view.
-
-    ``offset_bytes`` is the place of element ``[0, …, 0]`` in the buffer; with negative strides it is not the
-    first byte of the view.
-    """
-
-    view: View
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: str
-    offset_bytes: int
-
-
-def operand_of(
-    buffer: Buffer, shape: Sequence[int], strides: Sequence[int], dtype: str, itemsize: int, offset_bytes: int = 0
-) -> Operand:
-    """An operand and the tightest view of the bytes it touches: one block, one row of blocks, or the extent."""
-    low = offset_bytes
-    dims: list[tuple[int, int]] = []
-    empty = False
-    for extent, stride in zip(shape, strides, strict=True):
-        empty = empty or extent == 0
-        if extent > 1 and stride != 0:
-            if stride < 0:
-                low += (extent - 1) * stride
-            dims.append((abs(stride), extent))
-    if empty:
-        view = View(buffer, min(offset_bytes, buffer.nbytes), 0, 0, 0, 0)
-    else:
-        dims.sort()
-        block = itemsize
-        while dims and dims[0][0] == block:
-            block = dims[0][0] * dims[0][1]
-            dims.pop(0)
-        if not dims:
-            view = View(buffer, low, block, block, block, 1)
-        else:
-            stride, count = dims[0]
-            for next_stride, next_count in dims[1:]:
-                if next_stride != stride * count:
-                    count = 0
-                    break
-                count *= next_count
-            if count and stride >= block:
-                view = View(buffer, low, (count - 1) * stride + block, block, stride, count)
-            else:
-                dims = [(abs(s), e) for s, e in zip(strides, shape, strict=True) if e > 1]
-                extent_bytes = sum(s * (e - 1) for s, e in dims) + itemsize
-                view = View(buffer, low, extent_bytes, extent_bytes, extent_bytes, 1)
-    return Operand(view, tuple(shape), tuple(strides), dtype, offset_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +101,11 @@ class Call:
     def lane(self) -> str:
         return "compute"
 
+    @property
+    def layout(self) -> tuple[Hashable, ...]:
+        """All of it that may be symbolic: the parameters, then the layout of each operand."""
+        return self.kernel.params, *(operand.layout for operand in self.operands)
+
     def accesses(self) -> Iterator[tuple[View, Access]]:
         return ((operand.view, access) for operand, access in zip(self.operands, self.kernel.access, strict=True))
 
@@ -234,6 +140,11 @@ class Copy:
     @property
     def lane(self) -> str:
         return "copy"
+
+    @property
+    def layout(self) -> tuple[Hashable, ...]:
+        """All of it that may be symbolic, as of a call; a copy has no parameters."""
+        return (), self.target.layout, self.source_operand.layout
 
     def accesses(self) -> Iterator[tuple[View, Access]]:
         yield self.target.view, Access.WRITE
@@ -272,6 +183,13 @@ class Schedule:
     def slot_of(self, buffer: Buffer) -> int | None:
         """The slot that ``buffer`` stands for, or None when it is an intermediate."""
         return self._by_buffer.get(buffer)
+
+    def symbols(self) -> tuple[Symbol, ...]:
+        """Those whose values each replay needs, in the order in which calls use them."""
+        found: dict[Symbol, None] = {}
+        for call in self.calls:
+            found |= symbols_in(call.layout)
+        return tuple(found)
 
     def intermediates(self) -> tuple[Buffer, ...]:
         """Buffers private to one replay, in the order of their first use."""

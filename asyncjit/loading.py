@@ -30,6 +30,7 @@ from asyncjit.runs import DeviceLost, Run
 from asyncjit.scheduler import Scheduler
 from asyncjit.settings import Settings, settings
 from asyncjit.storage import Owner, Storage
+from asyncjit.symbols import Int
 from asyncjit.watches import Watch
 
 __all__ = ["Loader", "recording"]
@@ -131,6 +132,13 @@ class Loader(Conductor):
         self._sizes.append(nbytes)
         return Storage(cast(Owner, self), device, nbytes, memory)
 
+    def new_outputs(self, program: Program) -> list[Storage]:
+        """Memory for the outputs of a program without symbols; see ``new_storage``."""
+        return [
+            self.new_storage(device, cast("tuple[int, ...]", shape), dtype, nbytes)
+            for device, shape, dtype, nbytes in program.output_specs
+        ]
+
     def _check_memory(self, shape: tuple[int, ...], dtype: str, nbytes: int, limit: int) -> None:
         with self._lock:
             used = self._measured_bytes()
@@ -189,7 +197,7 @@ class Loader(Conductor):
         self,
         schedule: Schedule,
         state: Mapping[int, Storage],
-        outputs: Mapping[int, tuple[tuple[int, ...], str]],
+        outputs: Mapping[int, tuple[tuple[Int, ...], str]],
         *,
         lowering: bool = True,
         executor: str | None = None,
@@ -204,11 +212,8 @@ class Loader(Conductor):
             DeviceUnavailableError: a call or an array is on a device that the engine does not have.
             DeviceError: a kernel is unknown to the device of a call.
         """
-        program = Program(schedule, self.runner_of(schedule).name, state, outputs)
-        program.allocators = [
-            (self.device(device).array_allocator(shape, dtype), nbytes, device)
-            for device, shape, dtype, nbytes in program.output_specs
-        ]
+        runner = self.runner_of(schedule).name
+        program = Program(schedule, runner, state, outputs, lambda name: self.device(name).array_allocator)
         regions = program.read_only_regions()
         if regions:
             with self._lock:
@@ -279,7 +284,7 @@ class Loader(Conductor):
 
     def _load_plan(self, program: Program, plan: Plan, executor: str | None) -> Loaded:
         executable = self._runners[program.device].instantiate(plan, executor)
-        return Loaded(plan, executable, make_footprint(program, plan))
+        return Loaded(plan, executable, *make_footprint(program, plan))
 
 
 def _strides(host: np.ndarray) -> tuple[int, ...]:

@@ -11,17 +11,22 @@ segments to hold back until earlier replays are done with those bytes.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
 from asyncjit.errors import InternalError
 from asyncjit.graph import build_graph
-from asyncjit.ir import Access, Buffer, Cost, Schedule, SlotKind, View, verify_schedule
+from asyncjit.ir import Buffer, Cost, Schedule, verify_schedule
 from asyncjit.memory import align, plan_memory, verify_bytes
 from asyncjit.placement import Placement, place
-from asyncjit.regions import outside_accesses
+from asyncjit.segments import (
+    Segment,
+    SlotAccess,
+    segments_followed,
+    slot_accesses,
+    unlisted_accesses,
+)
 
 __all__ = [
     "ANY_LANE",
@@ -36,7 +41,7 @@ __all__ = [
     "verify_plan",
 ]
 
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 
 #: Lane of a stream that may run calls of every lane: a plan in program order keeps them all on one stream.
 ANY_LANE = "any"
@@ -51,35 +56,6 @@ class StreamSpec:
 
     device: str
     lane: str
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A run of calls of one stream that a device launches in one go.
-
-    ``calls`` are indices into the schedule, in the order in which they run. ``waits`` are indices of segments
-    of *other* streams that must have finished before the first call; earlier segments of the same stream are
-    implied. Segments are listed in an issue order that is topological: every wait points backwards.
-    """
-
-    index: int
-    stream: int
-    calls: tuple[int, ...]
-    waits: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SlotAccess:
-    """Bytes of a slot that the plan touches from outside its frame, and a segment that does so first.
-
-    Every segment that touches the bytes is the one of such an entry or runs after it, so work that is held back at the
-    segments listed never meets an unfinished earlier replay. Where segments that nothing orders touch the same bytes
-    first, each has its entry.
-    """
-
-    slot: int
-    view: View
-    segment: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +137,7 @@ def _plan(
 ) -> Plan:
     costs = [call.cost for call in schedule.calls]
     cost = costs[0] if len(costs) == 1 else Cost(sum(c.flops for c in costs), sum(c.nbytes for c in costs))
-    reads, writes = _slot_accesses(schedule, segments)
+    reads, writes = slot_accesses(schedule, segments)
     return Plan(schedule, streams, segments, layout[1], layout[0], reads, writes, cost, hazards)
 
 
@@ -208,105 +184,6 @@ def _segments(placement: Placement, calls_first: int | None, growth: int) -> tup
         )
         for index, run in enumerate(runs)
     )
-
-
-def segments_followed(segments: Sequence[Segment]) -> list[tuple[int, ...]]:
-    """For each segment, those it follows directly: its waits, and last the one before it on its stream."""
-    last: dict[int, int] = {}
-    direct = []
-    for segment in segments:
-        previous = last.get(segment.stream)
-        direct.append(segment.waits if previous is None else (*segment.waits, previous))
-        last[segment.stream] = segment.index
-    return direct
-
-
-def _segments_before(segments: Sequence[Segment]) -> list[int]:
-    """For each segment, those that have finished when it starts, as bits."""
-    before: list[int] = []
-    for direct in segments_followed(segments):
-        mask = 0
-        for earlier in direct:
-            mask |= before[earlier] | 1 << earlier
-        before.append(mask)
-    return before
-
-
-# Accesses from outside
-
-
-class _Touched:
-    """The bytes of one slot that a plan reads, or writes, with the segments that do so first.
-
-    ``covers`` holds, for each stream, contiguous entries none of which lies inside another, by offset: so the only one
-    that can contain a view is the last that starts no later.
-    """
-
-    __slots__ = ("covers", "entries", "segments_of")
-
-    def __init__(self) -> None:
-        self.entries: list[tuple[View, int]] = []
-        self.segments_of: dict[View, int] = {}
-        self.covers: dict[int, list[tuple[int, int, int]]] = {}
-
-    def add(self, view: View, segment: Segment, before: int) -> None:
-        """Note an access; segments come in their order, and ``before`` is those that precede this one."""
-        settled = before | 1 << segment.index
-        seen = self.segments_of.get(view, 0)
-        if seen & settled or self._is_covered(view, settled):
-            return
-        self.segments_of[view] = seen | 1 << segment.index
-        self.entries.append((view, segment.index))
-        if view.is_contiguous:
-            self._cover(view.offset_bytes, view.offset_bytes + view.nbytes, segment)
-
-    def _is_covered(self, view: View, settled: int) -> bool:
-        end = view.offset_bytes + view.nbytes
-        for covers in self.covers.values():
-            at = bisect_right(covers, view.offset_bytes, key=_start) - 1
-            if at >= 0 and covers[at][1] >= end and settled >> covers[at][2] & 1:
-                return True
-        return False
-
-    def _cover(self, start: int, end: int, segment: Segment) -> None:
-        covers = self.covers.setdefault(segment.stream, [])
-        inside = bisect_right(covers, start - 1, key=_start)
-        after = inside
-        while after < len(covers) and covers[after][1] <= end:
-            after += 1
-        del covers[inside:after]
-        insort(covers, (start, end, segment.index))
-
-
-def _slot_accesses(
-    schedule: Schedule, segments: Sequence[Segment]
-) -> tuple[tuple[SlotAccess, ...], tuple[SlotAccess, ...]]:
-    """What a plan reads and writes of INPUT and STATE slots, each range with the first segments that touch it."""
-    before = _segments_before(segments)
-    reads: dict[int, _Touched] = {}
-    writes: dict[int, _Touched] = {}
-    for segment in segments:
-        outside = list(_outside_accesses(schedule, segment))
-        if len(outside) > 1:
-            # The largest first, so that what lies inside it needs no entry.
-            outside.sort(key=lambda one: (-one[1].nbytes, one[1].count))
-        for slot, view, access in outside:
-            for touched, does in ((reads, access.reads), (writes, access.writes)):
-                if does:
-                    touched.setdefault(slot, _Touched()).add(view, segment, before[segment.index])
-    return _listed(reads), _listed(writes)
-
-
-def _outside_accesses(schedule: Schedule, segment: Segment) -> Iterator[tuple[int, View, Access]]:
-    """The accesses of a segment to INPUT and STATE slots."""
-    for view, access in (each for call in segment.calls for each in outside_accesses(schedule.calls[call])):
-        slot = schedule.slot_of(view.buffer)
-        if slot is not None and view.nbytes and schedule.slots[slot].kind is not SlotKind.OUTPUT:
-            yield slot, view, access
-
-
-def _listed(touched: dict[int, _Touched]) -> tuple[SlotAccess, ...]:
-    return tuple(SlotAccess(slot, view, index) for slot in sorted(touched) for view, index in touched[slot].entries)
 
 
 # Verification
@@ -379,29 +256,13 @@ def _calls_before(plan: Plan) -> list[int]:
 
 
 def _verify_accesses(plan: Plan) -> None:
-    before = _segments_before(plan.segments)
-    for listed, verb in ((plan.reads, "read"), (plan.writes, "write")):
-        exact: dict[tuple[int, View], int] = {}
-        for entry in listed:
-            slots = plan.schedule.slots
-            _check(plan, 0 <= entry.slot < len(slots), f"an access lists slot {entry.slot}, which does not exist")
-            of_slot = entry.view.buffer is slots[entry.slot].buffer and 0 <= entry.segment < len(plan.segments)
-            _check(plan, of_slot, f"{entry} is not of a view of its slot and a segment of the plan")
-            key = (entry.slot, entry.view)
-            exact[key] = exact.get(key, 0) | 1 << entry.segment
-        for segment in plan.segments:
-            settled = before[segment.index] | 1 << segment.index
-            for slot, view, access in _outside_accesses(plan.schedule, segment):
-                if access.reads if verb == "read" else access.writes:
-                    covered = exact.get((slot, view), 0) & settled or any(
-                        at & settled and other_slot == slot and _contains(other, view)
-                        for (other_slot, other), at in exact.items()
-                    )
-                    where = f"bytes {view.offset_bytes}:{view.offset_bytes + view.nbytes} of slot {slot}"
-                    _check(plan, bool(covered), f"segment {segment.index} may {verb} {where} too early")
-
-
-def _contains(outer: View, inner: View) -> bool:
-    end = inner.offset_bytes + inner.nbytes
-    starts_no_later = outer.is_contiguous and outer.offset_bytes <= inner.offset_bytes
-    return starts_no_later and end <= outer.offset_bytes + outer.nbytes
+    slots = plan.schedule.slots
+    for entry in (*plan.reads, *plan.writes):
+        _check(plan, 0 <= entry.slot < len(slots), f"an access lists slot {entry.slot}, which does not exist")
+        of_slot = entry.view.buffer is slots[entry.slot].buffer and 0 <= entry.segment < len(plan.segments)
+        _check(plan, of_slot, f"{entry} is not of a view of its slot and a segment of the plan")
+        whole = entry.operand is None or entry.operand.view == entry.view
+        _check(plan, whole, f"{entry} is not of the view of its operand")
+    for verb, slot, view, segment in unlisted_accesses(plan.schedule, plan.segments, plan.reads, plan.writes):
+        where = f"bytes {view.offset_bytes}:{view.offset_bytes + view.nbytes} of slot {slot}"
+        _check(plan, False, f"segment {segment} may {verb} {where} too early")

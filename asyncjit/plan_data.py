@@ -1,6 +1,6 @@
 """Plans as plain data: what JSON can hold, with a version, and back.
 
-Law: one function each way; reads and writes no files. Imports ``plan``, ``data_reader`` and below.
+Law: one function each way; reads and writes no files. Imports ``plan``, ``int_data`` and below.
 
 Data comes from outside, so nothing in it is believed: every field is read through ``DataReader``, which names what is
 missing or wrong by its path (``schedule.calls[3].operands[0].shape``), and the plan that results is verified like any
@@ -19,8 +19,10 @@ from typing import Any
 
 from asyncjit.data_reader import DataReader
 from asyncjit.errors import InternalError
+from asyncjit.int_data import int_from_data, int_to_data
 from asyncjit.ir import Access, Buffer, Call, Copy, Cost, Kernel, Operand, Schedule, Slot, SlotKind, View, new_buffer
 from asyncjit.plan import PLAN_VERSION, Plan, Segment, SlotAccess, StreamSpec, verify_plan
+from asyncjit.symbols import Expr, lower
 
 __all__ = ["plan_from_data", "plan_to_data"]
 
@@ -144,10 +146,10 @@ class _Writer:
     def operand(self, operand: Operand) -> Data:
         return {
             "view": self.view(operand.view),
-            "shape": list(operand.shape),
-            "strides": list(operand.strides),
+            "shape": [int_to_data(extent) for extent in operand.shape],
+            "strides": [int_to_data(stride) for stride in operand.strides],
             "dtype": operand.dtype,
-            "offset_bytes": operand.offset_bytes,
+            "offset_bytes": int_to_data(operand.offset_bytes),
         }
 
     def view(self, view: View) -> Data:
@@ -161,7 +163,8 @@ class _Writer:
         }
 
     def slot_access(self, access: SlotAccess) -> Data:
-        return {"slot": access.slot, "view": self.view(access.view), "segment": access.segment}
+        operand = None if access.operand is None else self.operand(access.operand)
+        return {"slot": access.slot, "view": self.view(access.view), "segment": access.segment, "operand": operand}
 
 
 def _value_to_data(value: Hashable, kernel: str) -> object:
@@ -175,6 +178,8 @@ def _value_to_data(value: Hashable, kernel: str) -> object:
         return {"complex": [value.real.hex(), value.imag.hex()]}
     if isinstance(value, tuple) and kind is tuple:
         return {"tuple": [_value_to_data(item, kernel) for item in value]}
+    if isinstance(value, Expr):
+        return int_to_data(value)
     raise ValueError(f"kernel {kernel!r} was captured with {value!r} of {kind.__name__}, which cannot be stored")
 
 
@@ -208,15 +213,16 @@ def _read_kernel(it: DataReader, find: Finder | None) -> Kernel:
 
 def _read_operand(it: DataReader, buffers: tuple[Buffer, ...]) -> Operand:
     view = _read_view(it["view"], buffers)
-    shape = it["shape"].naturals()
-    strides = it["strides"].each(DataReader.integer)
-    offset_bytes = it["offset_bytes"].natural()
-    reach = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=False)]
-    first = offset_bytes + sum(step for step in reach if step < 0)
-    last = offset_bytes + sum(step for step in reach if step > 0)
-    if all(shape) and not view.offset_bytes <= first <= last < view.offset_bytes + view.nbytes:
+    shape = it["shape"].each(int_from_data)
+    strides = it["strides"].each(int_from_data)
+    offset_bytes = int_from_data(it["offset_bytes"])
+    operand = Operand(view, shape, strides, it["dtype"].text(), offset_bytes)
+    # Where the ranges do not settle that a symbolic one stays inside, the device looks at each replay.
+    if lower(offset_bytes) < 0 or any(lower(extent) < 0 for extent in shape):
         it.fail("inside its view")
-    return Operand(view, shape, strides, it["dtype"].text(), offset_bytes)
+    if not operand.is_symbolic and not operand.stays_inside(1):
+        it.fail("inside its view")
+    return operand
 
 
 def _read_view(it: DataReader, buffers: tuple[Buffer, ...]) -> View:
@@ -225,7 +231,8 @@ def _read_view(it: DataReader, buffers: tuple[Buffer, ...]) -> View:
 
 
 def _read_slot_access(it: DataReader, buffers: tuple[Buffer, ...]) -> SlotAccess:
-    return SlotAccess(it["slot"].natural(), _read_view(it["view"], buffers), it["segment"].natural())
+    operand = None if it["operand"].data is None else _read_operand(it["operand"], buffers)
+    return SlotAccess(it["slot"].natural(), _read_view(it["view"], buffers), it["segment"].natural(), operand)
 
 
 def _read_cost(it: DataReader) -> Cost:
@@ -241,4 +248,4 @@ def _read_value(it: DataReader) -> Hashable:
         return it["float"].real()
     if "complex" in it.data:
         return complex(it["complex"][0].real(), it["complex"][1].real())
-    return it["tuple"].each(_read_value)
+    return int_from_data(it) if "sum" in it else it["tuple"].each(_read_value)

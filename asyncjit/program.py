@@ -15,9 +15,30 @@ from asyncjit.devices.base import Executable, Frame, Memory, Submission
 from asyncjit.ir import Cost, Schedule, SlotKind
 from asyncjit.plan import Plan, SlotAccess
 from asyncjit.runs import Footprint, GroupState, Run, Touch, gate_fronts
+from asyncjit.specialised import Sizes, SymbolicFootprint, Values, touch_of
 from asyncjit.storage import Storage
+from asyncjit.symbols import Int, upper
 
-__all__ = ["Group", "Loaded", "Program", "bind_run", "bind_slots", "call_costs", "make_footprint"]
+__all__ = [
+    "Assemble",
+    "Group",
+    "Inputs",
+    "Loaded",
+    "Prepared",
+    "Program",
+    "bind_run",
+    "bind_slots",
+    "call_costs",
+    "make_footprint",
+]
+
+Shape = tuple[Int, ...]
+#: Storage and byte offset of each INPUT slot.
+Inputs = Sequence[tuple[Storage, int]]
+#: Shape and dtype -> what allocates such an array; see ``Device.array_allocator``.
+ArrayAllocator = Callable[[tuple[int, ...], str], Callable[[], Memory]]
+#: What makes the memory of an output (the largest, where it is symbolic), its bytes and its device.
+Allocator = tuple[Callable[[], Memory], int, str]
 
 #: Rough speed of one core, to rank calls before anything was measured: seconds = flops/20e9 + bytes/8e9 + 1 µs a call.
 _FLOPS_PER_S = 20e9
@@ -37,15 +58,29 @@ def _seconds(cost: Cost) -> float:
 class Loaded:
     """One form of a program: a plan, its executable, its footprint, and the pool of its idle frames."""
 
-    __slots__ = ("executable", "footprint", "frames", "inline", "plan", "state_epoch", "waits", "waits_avoided")
+    __slots__ = (
+        "executable",
+        "footprint",
+        "footprint_at",
+        "frames",
+        "inline",
+        "plan",
+        "state_epoch",
+        "waits",
+        "waits_avoided",
+    )
 
-    def __init__(self, plan: Plan, executable: Executable, footprint: Footprint) -> None:
+    def __init__(
+        self, plan: Plan, executable: Executable, footprint: Footprint, symbolic: SymbolicFootprint | None = None
+    ) -> None:
         self.plan = plan
         self.executable = executable
         self.footprint = footprint
         #: Waits between its streams, and hazards that need none: the order of a stream or another wait implies them.
         self.waits = sum(len(segment.waits) for segment in plan.segments)
         self.waits_avoided = max(0, plan.hazards - self.waits)
+        #: Where the program has symbols: the footprint of a replay with values for them.
+        self.footprint_at = symbolic.at if symbolic is not None else lambda values: footprint
         self.frames: deque[Frame] = deque()
         #: For replays that run inline, one at a time under the engine's lock: a submission with a frame of its own,
         #: used again and again.
@@ -105,6 +140,7 @@ class Program:
 
     __slots__ = (
         "__weakref__",
+        "allocator_of",
         "allocators",
         "device",
         "inputs_count",
@@ -116,11 +152,13 @@ class Program:
         "positions",
         "read_set",
         "schedule",
+        "sizes",
         "slots",
         "state",
         "state_bindings",
         "state_keys",
         "state_shifts",
+        "symbols",
         "writes",
         "written_inputs",
         "written_state",
@@ -131,22 +169,19 @@ class Program:
         schedule: Schedule,
         device: str,
         state: Mapping[int, Storage],
-        outputs: Mapping[int, tuple[tuple[int, ...], str]],
+        outputs: Mapping[int, tuple[Shape, str]],
+        allocator_of: Callable[[str], ArrayAllocator],
     ) -> None:
         self.schedule = schedule
         self.name = schedule.name
+        #: What each replay needs values of.
+        self.symbols = schedule.symbols()
         self.slots = schedule.slots
         self.device = device
         self.state = dict(state)
         self.inputs_count = sum(slot.kind is SlotKind.INPUT for slot in schedule.slots)
-        self.output_specs = [
-            (slot.buffer.device, *outputs[index], slot.buffer.nbytes)
-            for index, slot in enumerate(schedule.slots)
-            if slot.kind is SlotKind.OUTPUT
-        ]
-        #: What makes the memory of each output, its bytes and its device; the engine's to set.
-        self.allocators: list[tuple[Callable[[], Memory], int, str]] = []
-        self.new_bytes = sum(nbytes for *_, nbytes in self.output_specs)
+        self.allocator_of = allocator_of
+        self._size_outputs(outputs)
         written = written_slots(schedule)
         self.written_inputs = tuple(sorted(slot for slot in written if slot < self.inputs_count))
         written_state = sorted(slot for slot in written if slot in self.state)
@@ -170,6 +205,29 @@ class Program:
     def executable(self) -> Executable:
         return self.loaded.executable
 
+    def _size_outputs(self, outputs: Mapping[int, tuple[Shape, str]]) -> None:
+        self.output_specs = [
+            (slot.buffer.device, *outputs[index], slot.buffer.nbytes)
+            for index, slot in enumerate(self.slots)
+            if slot.kind is SlotKind.OUTPUT
+        ]
+        self.allocators: list[Allocator] = [
+            (self.allocator_of(device)(tuple(map(upper, shape)), dtype), nbytes, device)
+            for device, shape, dtype, nbytes in self.output_specs
+        ]
+        specs = {index: (shape, dtype) for index, (_, shape, dtype, _) in enumerate(self.output_specs)}
+        self.sizes = Sizes(specs, self.symbols) if self.symbols else None
+        self.new_bytes = sum(nbytes for *_, nbytes in self.output_specs)
+
+    def allocators_at(self, values: Sequence[int]) -> list[Allocator]:
+        """``allocators`` of a replay with these values of the symbols."""
+        assert self.sizes is not None
+        allocators = list(self.allocators)
+        for index, shape, dtype, nbytes in self.sizes.at(values):
+            device = allocators[index][2]
+            allocators[index] = (self.allocator_of(device)(shape, dtype), nbytes, device)
+        return allocators
+
     def read_only_regions(self) -> list[Region]:
         """State that is only read, for the tracker's one entry."""
         return [
@@ -190,9 +248,9 @@ def written_slots(schedule: Schedule) -> set[int]:
     return found
 
 
-def make_footprint(program: Program, plan: Plan) -> Footprint:
-    """What the scheduler tracks of a plan, by first segment."""
-    groups: dict[int, tuple[list[Touch], list[Touch]]] = {}
+def make_footprint(program: Program, plan: Plan) -> tuple[Footprint, SymbolicFootprint | None]:
+    """What the scheduler tracks of a plan, by first segment; and where that is symbolic, how to find a replay's."""
+    groups: dict[int, tuple[list[tuple[SlotAccess, int]], list[tuple[SlotAccess, int]]]] = {}
     read_set_segment: int | None = None
     for which, accesses in ((0, plan.reads), (1, plan.writes)):
         for access in accesses:
@@ -201,32 +259,26 @@ def make_footprint(program: Program, plan: Plan) -> Footprint:
                 earlier = access.segment if read_set_segment is None else min(read_set_segment, access.segment)
                 read_set_segment = earlier
             else:
-                groups.setdefault(access.segment, ([], []))[which].append(_touch(access, position))
-    return Footprint(
-        tuple((segment, tuple(reads), tuple(writes)) for segment, (reads, writes) in sorted(groups.items())),
+                groups.setdefault(access.segment, ([], []))[which].append((access, position))
+    listed = [(segment, reads, writes) for segment, (reads, writes) in sorted(groups.items())]
+    footprint = Footprint(
+        tuple((segment, _touches(reads), _touches(writes)) for segment, reads, writes in listed),
         program.read_set if read_set_segment is not None else None,
         read_set_segment or 0,
         gate_fronts(plan, [*groups, read_set_segment or 0]),
     )
+    return footprint, SymbolicFootprint(footprint, listed, program.symbols) if program.symbols else None
 
 
-def _touch(access: SlotAccess, position: int) -> Touch:
-    view = access.view
-    strided = view.count > 1
-    return Touch(
-        position,
-        view.offset_bytes,
-        view.offset_bytes + view.nbytes,
-        view.block_bytes if strided else 0,
-        view.stride_bytes if strided else 0,
-    )
+def _touches(accesses: Sequence[tuple[SlotAccess, int]]) -> tuple[Touch, ...]:
+    return tuple(touch_of(access.view, position) for access, position in accesses)
 
 
-def bind_run(run: Run, program: Program, loaded: Loaded, inputs: Sequence[tuple[Storage, int]]) -> None:
+def bind_run(run: Run, program: Program, loaded: Loaded, inputs: Inputs, values: Sequence[int]) -> None:
     """Tell the scheduler's side of a replay which buffers it touches, and where they begin."""
     run.bind(
         program.device,
-        loaded.footprint,
+        loaded.footprint_at(values) if values else loaded.footprint,
         [storage.serial for storage, _ in inputs] + program.state_keys,
         [offset for _, offset in inputs] + program.state_shifts,
     )
@@ -240,3 +292,9 @@ def bind_slots(
     bindings += program.state_bindings
     bindings += [(storage.memory, 0) for storage in outputs]
     return bindings
+
+
+#: Makes the result of a replay of the storages of its outputs.
+Assemble = Callable[[list[Storage]], Any]
+#: What ``submit`` takes of a call, but for its group; values may be left out.
+Prepared = tuple[Program, Inputs, Assemble] | tuple[Program, Inputs, Assemble, Values]

@@ -12,9 +12,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from math import prod
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
 from asyncjit.ir import Access, Call, Copy, Operand, View
+from asyncjit.symbols import Int, same
 
 __all__ = ["HasRegion", "Region", "RegionIndex", "outside_accesses", "overlap", "region_of", "without"]
 
@@ -55,9 +56,26 @@ def outside_accesses(call: Call | Copy) -> Iterator[tuple[View, Access]]:
 
 
 def _has_gaps(operand: Operand) -> bool:
-    steps = [(extent, abs(stride)) for extent, stride in zip(operand.shape, operand.strides, strict=True) if stride]
+    if operand.is_symbolic:
+        return _may_have_gaps(operand)
+    shape, strides = cast("tuple[int, ...]", operand.shape), cast("tuple[int, ...]", operand.strides)
+    steps = [(extent, abs(stride)) for extent, stride in zip(shape, strides, strict=True) if stride]
     itemsize = operand.view.nbytes - sum((extent - 1) * stride for extent, stride in steps)
     return operand.view.nbytes > itemsize * prod(extent for extent, _ in steps)
+
+
+def _may_have_gaps(operand: Operand) -> bool:
+    """Whether there are values with which a symbolic operand is neither a block nor a row of equal blocks."""
+    block: Int = operand.itemsize
+    rows = 0
+    for extent, stride in zip(reversed(operand.shape), reversed(operand.strides), strict=True):
+        if same(extent, 1):
+            continue
+        if rows == 0 and same(stride, block):
+            block = block * extent
+        else:
+            rows += 1
+    return rows > 1
 
 
 def overlap(a: Region, b: Region) -> bool:

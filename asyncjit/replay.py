@@ -74,6 +74,8 @@ class Replay(Driven[T_co]):
     # Set and used by the engine while the work is under way.
     inputs: Sequence[tuple[Storage, int]] = ()
     outputs: Sequence[Storage] = ()
+    #: Of the program's symbols.
+    values: Sequence[int] = ()
     written: Sequence[Storage] = ()
     prepare: Any = None
     program: Any = None

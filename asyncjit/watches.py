@@ -11,20 +11,16 @@ next one as long as no call is being recorded that has its ticket already; the s
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from asyncjit.deps import Region, overlap
-from asyncjit.program import Program
+from asyncjit.program import Inputs, Program
 from asyncjit.replay import Replay
 from asyncjit.runs import Run
 from asyncjit.scheduler import Scheduler
-from asyncjit.storage import Storage
 
 __all__ = ["Choice", "Inputs", "Watch", "Watches"]
-
-#: Storage and byte offset of each INPUT slot.
-Inputs = Sequence[tuple[Storage, int]]
 
 
 class Choice(Protocol):

@@ -23,6 +23,7 @@ NAMES = (
     "lower",
     "weights",
     "overlap",
+    "symbolic",
     "pipeline3",
     "server",
     "cancel_storm",

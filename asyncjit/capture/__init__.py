@@ -10,7 +10,7 @@ from asyncjit.capture.aliases import Pattern, bytes_of, pattern_of, region
 from asyncjit.capture.finish import Captured, Output, Result, finish, touches_of
 from asyncjit.capture.pruned import Pruned, split
 from asyncjit.capture.recorder import Recorder
-from asyncjit.capture.traced import Traced, line_of, user_stacklevel, where_in_user_code
+from asyncjit.capture.traced import Traced
 
 __all__ = [
     "Captured",
@@ -22,11 +22,8 @@ __all__ = [
     "Traced",
     "bytes_of",
     "finish",
-    "line_of",
     "pattern_of",
     "region",
     "split",
     "touches_of",
-    "user_stacklevel",
-    "where_in_user_code",
 ]

@@ -19,6 +19,8 @@ from asyncjit.capture.recorder import Input
 from asyncjit.deps import Region, overlap, region_of
 from asyncjit.numpy._handle import ArraySpec
 from asyncjit.storage import Storage
+from asyncjit.symbols import Expr, Int, lower, upper
+from asyncjit.variables import has_symbols
 
 __all__ = ["AliasGroups", "Pattern", "bytes_of", "components", "pattern_of", "region"]
 
@@ -32,9 +34,11 @@ def region(storage: object, offset: int, spec: ArraySpec) -> Region:
     return bytes_of(serial, offset, spec)
 
 
-def bytes_of(serial: int, offset: int, spec: ArraySpec) -> Region:
-    """The same for any number that stands for the storage."""
+def bytes_of(serial: int, offset: Int, spec: ArraySpec) -> Region:
+    """The same for any number that stands for the storage; of a symbolic array, all that it may touch."""
     low, high = spec.extent
+    if isinstance(offset, Expr) or has_symbols((spec.shape, spec.strides)):
+        return Region(serial, lower(offset) + low, upper(offset) + high)
     if spec.is_contiguous:
         return Region(serial, offset + low, offset + high)
     buffer = ir.Buffer(serial, spec.device, max(offset + high, 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 from asyncjit import ir
@@ -18,6 +19,8 @@ from asyncjit.deps import Region, region_of
 from asyncjit.errors import NothingCapturedError
 from asyncjit.numpy._handle import ArraySpec, array_spec, c_strides
 from asyncjit.storage import Storage
+from asyncjit.symbols import Int, same, upper
+from asyncjit.variables import has_symbols
 
 __all__ = ["Captured", "Output", "Result", "finish", "touches_of"]
 
@@ -26,7 +29,7 @@ class Output(NamedTuple):
     """An array that the function returns: the buffer it views, and where it stands in the returned structure."""
 
     buffer: ir.Buffer
-    offset: int
+    offset: Int
     spec: ArraySpec
     path: str
 
@@ -35,7 +38,7 @@ class Result(NamedTuple):
     """An array that a replay returns: a view of the buffer of its ``position``-th OUTPUT slot."""
 
     position: int
-    offset: int
+    offset: Int
     spec: ArraySpec
 
 
@@ -109,20 +112,25 @@ def _place_outputs(
     results = []
     for output in outputs:
         buffer, offset, spec = output.buffer, output.offset, output.spec
-        if buffer in shared or buffer in made or not _fills(spec, buffer):
+        if buffer in shared or buffer in made or not _fills(spec, recorder.layouts.get(buffer), buffer):
             source = ir.operand_of(buffer, spec.shape, spec.strides, spec.dtype.name, spec.itemsize, offset)
             spec = array_spec(spec.shape, c_strides(spec.shape, spec.itemsize), spec.dtype, spec.weak, spec.device)
-            buffer, offset = ir.new_buffer(buffer.device, spec.nbytes), 0
+            buffer, offset = ir.new_buffer(buffer.device, upper(spec.nbytes)), 0
             recorder.layouts[buffer] = (spec.shape, spec.dtype.name)
             target = ir.operand_of(buffer, spec.shape, spec.strides, spec.dtype.name, spec.itemsize)
             where = f"return value{output.path}"
-            calls.append(ir.Call(COPY, (source, target), ir.Cost(0, 2 * spec.nbytes), where))
+            calls.append(ir.Call(COPY, (source, target), ir.Cost(0, 2 * upper(spec.nbytes)), where))
         results.append(Result(made.setdefault(buffer, len(made)), offset, spec))
     return tuple(results), made
 
 
-def _fills(spec: ArraySpec, buffer: ir.Buffer) -> bool:
-    """A view worth handing out as it is: no element twice, and not the reason to hold much more memory than it has."""
+def _fills(spec: ArraySpec, layout: Layout | None, buffer: ir.Buffer) -> bool:
+    """A view worth handing out as it is: no element twice, and not the reason to hold much more memory than it has.
+
+    Of an array with a symbolic extent, all of it.
+    """
+    if layout is not None and has_symbols((spec.shape, spec.strides, layout[0])):
+        return spec.is_contiguous and same(spec.size, prod(layout[0]))
     repeats = any(extent > 1 and stride == 0 for extent, stride in zip(spec.shape, spec.strides, strict=True))
     return not repeats and 2 * spec.nbytes >= buffer.nbytes
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from asyncjit import ir
 from asyncjit.capture.recorder import Recorder
-from asyncjit.capture.traced import Traced, line_of
+from asyncjit.capture.traced import Traced
 from asyncjit.errors import CaptureError
 from asyncjit.numpy import Array
 from asyncjit.storage import Storage
+from asyncjit.user_code import line_of
+from asyncjit.variables import has_symbols
 
 __all__ = ["keep_constants"]
 
@@ -67,7 +69,8 @@ def _opaque_calls(recorder: Recorder) -> list[bool]:
         accesses = list(call.accesses())
         user_kernel = isinstance(call, ir.Call) and call.kernel.implementation is not None
         changes = len({access for _, access in accesses if access.writes}) > 1
-        depends = user_kernel or changes or any(acc.reads and view.buffer in dependent for view, acc in accesses)
+        varies = user_kernel or changes or has_symbols(call.layout)
+        depends = varies or any(access.reads and view.buffer in dependent for view, access in accesses)
         if depends:
             dependent.update(view.buffer for view, access in accesses if access.writes)
         opaque.append(depends)
@@ -88,7 +91,8 @@ def _compute_constant(recorder: Recorder, traced: Traced, opaque: Sequence[bool]
         if opaque[index] or not any(access.writes for access in accesses):
             break
         made_by.append(index)
-    if buffer not in recorder.layouts or (not made_by and _is_touched(recorder.calls, buffer)):
+    layout = recorder.layouts.get(buffer)
+    if layout is None or has_symbols(layout) or (not made_by and _is_touched(recorder.calls, buffer)):
         _refuse_kept(recorder, traced)
     removed.update(made_by)
     return _evaluate(recorder, made_by, buffer, opaque)
@@ -111,7 +115,8 @@ def _refuse_kept(recorder: Recorder, traced: Traced) -> NoReturn:
 def _evaluate(recorder: Recorder, made_by: Sequence[int], wanted: ir.Buffer, opaque: Sequence[bool]) -> Storage:
     """Run the calls that build ``wanted``, and those that build what they read, on this thread."""
     engine, constants = recorder.engine, recorder.constants
-    shape, dtype = recorder.layouts[wanted]
+    layout = recorder.layouts[wanted]
+    shape, dtype = cast("tuple[int, ...]", layout[0]), layout[1]
     needed = {wanted}
     chosen: list[ir.Call | ir.Copy] = []
     for index in range(made_by[-1] if made_by else -1, -1, -1):

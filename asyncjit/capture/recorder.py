@@ -21,18 +21,20 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from asyncjit import ir
-from asyncjit.capture.traced import Traced, host_read_error, line_of, where_in_user_code
+from asyncjit.capture.traced import Traced, host_read_error
 from asyncjit.engine import Engine
 from asyncjit.errors import CaptureError
 from asyncjit.numpy import Array
 from asyncjit.numpy._dispatch import TRANSFER
-from asyncjit.numpy._handle import ArraySpec, c_strides
+from asyncjit.numpy._handle import ArraySpec, Shape, c_strides
 from asyncjit.storage import Storage
+from asyncjit.symbols import Int, upper
+from asyncjit.user_code import line_of, where_in_user_code
 
 __all__ = ["COPY", "Input", "Layout", "Recorder", "current_task"]
 
 #: Shape and dtype name of the C-contiguous array that a buffer was made for.
-Layout: TypeAlias = "tuple[tuple[int, ...], str]"
+Layout: TypeAlias = "tuple[Shape, str]"
 
 COPY = ir.Kernel("copy", (ir.Access.READ, ir.Access.WRITE))
 
@@ -78,13 +80,14 @@ class Recorder:
 
     # The sink of array operations.
 
-    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: str | None = None) -> Traced:
+    def new(self, shape: Shape, dtype: np.dtype[Any], device: str | None = None) -> Traced:
         self.check_use()
-        buffer = ir.new_buffer(self.engine.device(device or self.device).name, math.prod(shape) * dtype.itemsize)
+        nbytes = upper(math.prod(shape)) * dtype.itemsize
+        buffer = ir.new_buffer(self.engine.device(device or self.device).name, nbytes)
         self.layouts[buffer] = (shape, dtype.name)
         return self._traced(buffer)
 
-    def emit(self, kernel: ir.Kernel, operands: Sequence[tuple[Any, int, ArraySpec]], cost: ir.Cost) -> None:
+    def emit(self, kernel: ir.Kernel, operands: Sequence[tuple[Any, Int, ArraySpec]], cost: ir.Cost) -> None:
         self.check_use()
         for (storage, _, _), access in zip(operands, kernel.access, strict=True):
             if access.writes and type(storage) is Traced and storage.is_value:

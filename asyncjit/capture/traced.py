@@ -1,13 +1,10 @@
-"""What stands for an array while a function is recorded, and where in the user's code things happen.
+"""What stands for an array while a function is recorded.
 
 Law: a traced storage has a buffer of the schedule and no memory; reading it is an error that names the line.
 """
 
 from __future__ import annotations
 
-import linecache
-import os
-import sys
 from collections.abc import Generator
 from typing import Any, NoReturn, Protocol
 
@@ -16,37 +13,9 @@ import numpy as np
 from asyncjit import ir
 from asyncjit.errors import CaptureError, HostReadError
 from asyncjit.storage import Storage
+from asyncjit.user_code import line_of, where_in_user_code
 
-__all__ = ["Traced", "host_read_error", "line_of", "user_stacklevel", "where_in_user_code"]
-
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_PROGRAMS = (os.path.join(_PACKAGE, "demo") + os.sep,)
-
-
-def where_in_user_code() -> str:
-    """``file:line`` of the innermost frame outside asyncjit, or "" where there is none."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(_PACKAGE) or file.startswith(_PROGRAMS):
-            return f"{file}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return ""
-
-
-def user_stacklevel() -> int:
-    """What ``warnings.warn`` takes, called by the caller, to speak of the innermost frame outside asyncjit."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame, level = frame.f_back, level + 1
-    return level
-
-
-def line_of(where: str) -> str:
-    """The source line at ``file:line``, in brackets and backquotes, or ""."""
-    file, _, line = where.rpartition(":")
-    text = linecache.getline(file, int(line)).strip() if file else ""
-    return f" (`{text}`)" if text else ""
+__all__ = ["Traced", "host_read_error"]
 
 
 class Owner(Protocol):

@@ -46,6 +46,9 @@ class JointExecutable:
             for local, segment in enumerate(part.segments)
         }
         self._members = members
+        symbols = plan.schedule.symbols()
+        #: Of each part, which of the plan's values are those of its own symbols.
+        self._values = [[symbols.index(each) for each in part.plan.schedule.symbols()] for part in self.parts]
 
     @property
     def estimated_s(self) -> float:
@@ -95,6 +98,7 @@ class JointExecutable:
                 fences[index],
                 context=(context, index),
                 times=None if whole.times is None else [],
+                values=[whole.values[place] for place in self._values[index]],
             )
             for index, (executable, frame) in enumerate(zip(self.executables, whole.frame.frames, strict=True))
         ]

@@ -5,15 +5,17 @@ Law: pure translation; holds no memory and runs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from asyncjit import ops
+from asyncjit.algebra import Symbol
+from asyncjit.devices._numpy_late import LateCode, LateView, call_late, late_code, late_view
 from asyncjit.devices._numpy_memory import ViewSpec
 from asyncjit.errors import DeviceError
-from asyncjit.ir import Call, Copy, SlotKind
+from asyncjit.ir import Call, Copy, Kernel, Operand, SlotKind
 from asyncjit.plan import Plan
 
 __all__ = ["PlanCode", "SegmentCode", "translate"]
@@ -33,6 +35,8 @@ class CallCode(NamedTuple):
     from_state: tuple[tuple[int, int], ...]
     #: Inputs and outputs: bound anew at each replay.
     from_bindings: tuple[tuple[int, int], ...]
+    #: What is symbolic, made anew at each replay: views by their index in ``late``, functions from -1 downwards.
+    from_late: tuple[tuple[int, int], ...] = ()
 
 
 class BoundView(NamedTuple):
@@ -52,6 +56,7 @@ class SegmentCode(NamedTuple):
     #: Each view once, however many calls take it.
     bound: tuple[BoundView, ...]
     stateful: bool
+    late: LateCode | None = None
 
 
 class PlanCode(NamedTuple):
@@ -85,12 +90,13 @@ def translate(plan: Plan) -> PlanCode:
     """
     arena, state = _Numbering(), _Numbering()
     segments = []
+    symbols = plan.schedule.symbols()
     for segment in plan.segments:
-        bound = _Numbering()
-        codes = [_translate_call(plan, index, arena, state, bound) for index in segment.calls]
+        bound, late = _Numbering(), _Late()
+        codes = [_translate_call(plan, index, arena, state, bound, late) for index in segment.calls]
         views = [BoundView(slot, spec.natural, spec.dtype, spec.shape, spec) for slot, spec in bound.pairs]
         stateful = any(code.from_state for code in codes)
-        segments.append(SegmentCode(segment.calls, tuple(codes), tuple(views), stateful))
+        segments.append(SegmentCode(segment.calls, tuple(codes), tuple(views), stateful, late.code(symbols)))
     calls = plan.schedule.calls
     return PlanCode(
         tuple(segments),
@@ -101,19 +107,48 @@ def translate(plan: Plan) -> PlanCode:
     )
 
 
-def _translate_call(plan: Plan, index: int, arena: _Numbering, state: _Numbering, bound: _Numbering) -> CallCode:
+class _Late:
+    """What is symbolic in the calls of one segment: equal views once, and kernels."""
+
+    def __init__(self) -> None:
+        self._views: dict[LateView, int] = {}
+        self._kernels: list[tuple[Kernel, tuple[Operand, ...]]] = []
+
+    def view(self, view: LateView) -> int:
+        return self._views.setdefault(view, len(self._views))
+
+    def kernel(self, call: Call) -> int:
+        """Counted from -1 downwards: functions stand behind the views, the first of them last."""
+        self._kernels.append((call.kernel, call.operands))
+        return -len(self._kernels)
+
+    def code(self, symbols: Sequence[Symbol]) -> LateCode | None:
+        return late_code(tuple(self._views), self._kernels, symbols) if self._views or self._kernels else None
+
+
+def _translate_call(
+    plan: Plan, index: int, arena: _Numbering, state: _Numbering, bound: _Numbering, late: _Late
+) -> CallCode:
     call = plan.schedule.calls[index]
     from_arena, from_state, from_bindings = [], [], []
-    for place, operand in enumerate(call.operands):
+    from_late: list[tuple[int, int]] = []
+    function: Callable[..., object] = call_late
+    if isinstance(call, Call) and ops.is_symbolic(call.kernel):
+        from_late.append((0, late.kernel(call)))
+    else:
+        function = _function_of(call)
+    for place, operand in enumerate(call.operands, len(from_late)):
         buffer = operand.view.buffer
         slot = plan.schedule.slot_of(buffer)
-        if slot is None:
+        if operand.is_symbolic:
+            from_late.append((place, late.view(late_view(plan, operand))))
+        elif slot is None:
             from_arena.append((place, arena.number(-1, ViewSpec.of(operand, plan.offsets[buffer]))))
         elif plan.schedule.slots[slot].kind is SlotKind.STATE:
             from_state.append((place, state.number(slot, ViewSpec.of(operand))))
         else:
             from_bindings.append((place, bound.number(slot, ViewSpec.of(operand))))
-    return CallCode(_function_of(call), tuple(from_arena), tuple(from_state), tuple(from_bindings))
+    return CallCode(function, tuple(from_arena), tuple(from_state), tuple(from_bindings), tuple(from_late))
 
 
 def _function_of(call: Call | Copy) -> Callable[..., object]:

@@ -140,7 +140,7 @@ class NumpyExecutable:
         """Bind a segment and run it; None when all went well, else the error and the index of the call, where one is to
         blame. Raises nothing."""
         try:
-            bound = submission.frame.bind(index, submission.bindings, state)
+            bound = submission.frame.bind(index, submission.bindings, state, submission.values)
         except Exception as error:
             forget_frame(error)
             return error, None
@@ -198,7 +198,7 @@ def _lone_call(code: PlanCode) -> tuple[Callable[..., object], tuple[BoundView, 
         return None
     segment = code.segments[0]
     call = segment.codes[0]
-    if call.from_arena or call.from_state:
+    if call.from_arena or call.from_state or call.from_late:
         return None
     return call.function, tuple(segment.bound[index] for _, index in sorted(call.from_bindings))
 

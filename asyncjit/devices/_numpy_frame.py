@@ -87,8 +87,12 @@ class NumpyFrame:
             if segment.stateful:
                 self._bound[index] = None
 
-    def bind(self, segment: int, bindings: Sequence[tuple[Memory, int]], state: State) -> Bound:
+    def bind(
+        self, segment: int, bindings: Sequence[tuple[Memory, int]], state: State, values: Sequence[int] = ()
+    ) -> Bound:
         """A segment filled in for one replay; ``release`` it when it has run. One thread at a time for each segment.
+
+        ``values``: those of the plan's symbols.
 
         Raises:
             InternalError: a STATE slot was never bound.
@@ -97,13 +101,16 @@ class NumpyFrame:
         bound = self._bound[segment]
         if bound is None or (bound.state is not state and code.stateful):
             self._bound[segment] = bound = self._prepare(code, state)
+        views: list[Any] = []
         if code.bound:
-            views = []
             for slot, natural, dtype, shape, spec in code.bound:
                 memory, base = bindings[slot]
                 if not natural or base or memory.dtype is not dtype or memory.shape != shape:
                     memory = spec.view(memory, base)
                 views.append(memory)
+        if code.late is not None:
+            views += code.late.make(values, self._arena, state.memories, bindings)
+        if views:
             bound.fill(views)
         return bound
 
@@ -116,11 +123,13 @@ class NumpyFrame:
         entries: list[Entry] = []
         places: list[tuple[list[Any], int, int]] = []
         for call in code.codes:
-            arguments: list[Any] = [None] * (len(call.from_arena) + len(call.from_state) + len(call.from_bindings))
+            arguments: list[Any] = [None] * sum(map(len, call[1:]))
             for place, index in call.from_arena:
                 arguments[place] = self._views[index]
             for place, index in call.from_state:
                 arguments[place] = state.views[index]
             places += ((arguments, place, index) for place, index in call.from_bindings)
-            entries.append((call.function, arguments if call.from_bindings else tuple(arguments)))
+            late_from = len(code.bound)
+            places += ((arguments, place, index + late_from * (index >= 0)) for place, index in call.from_late)
+            entries.append((call.function, arguments if call.from_bindings or call.from_late else tuple(arguments)))
         return Bound(state, entries, places)

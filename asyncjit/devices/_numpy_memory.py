@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -84,13 +84,15 @@ class ViewSpec(NamedTuple):
 
     @classmethod
     def of(cls, operand: Operand, base: int = 0) -> ViewSpec:
-        """The spec of ``operand`` in a buffer that begins at byte ``base`` of whatever it will be viewed in."""
+        """The spec of ``operand``, which is not symbolic, in a buffer that begins at byte ``base`` of whatever it will
+        be viewed in."""
         dtype = np.dtype(operand.dtype)
         expected, natural = dtype.itemsize, base + operand.offset_bytes == 0
         for extent, stride in zip(reversed(operand.shape), reversed(operand.strides), strict=True):
             natural = natural and (stride == expected or extent <= 1)
             expected *= extent
-        return cls(operand.shape, dtype, operand.strides, base + operand.offset_bytes, natural)
+        shape, strides = cast("tuple[int, ...]", operand.shape), cast("tuple[int, ...]", operand.strides)
+        return cls(shape, dtype, strides, base + cast(int, operand.offset_bytes), natural)
 
     def view(self, memory: Memory, base: int) -> Array:
         """The operand in ``memory``, when its slot begins ``base`` bytes into it."""

@@ -128,6 +128,8 @@ class Submission:
     #: (start_s, end_s, thread): seconds on the device's clock, and the system's number of the thread that ran it, 0
     #: where none did. Others keep None. Without a list no time is taken.
     times: list[tuple[float, float, int] | None] | None = None
+    #: The values of the symbols of the plan's schedule, in the order of ``Schedule.symbols``.
+    values: Sequence[int] = ()
 
 
 class Runner(Protocol):

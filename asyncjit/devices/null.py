@@ -12,7 +12,8 @@ import functools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from asyncjit.errors import DeviceOutOfMemoryError, DeviceUnavailableError, Engi
 from asyncjit.ir import Call, Copy, Operand, SlotKind
 from asyncjit.plan import Plan
 from asyncjit.streams import Fence
+from asyncjit.variables import compiled, has_symbols
 
 __all__ = ["NullDevice"]
 
@@ -45,7 +47,12 @@ class NullExecutable:
 
     def __init__(self, plan: Plan, device: NullDevice) -> None:
         self.plan = plan
+        symbols = plan.schedule.symbols()
+        #: What runs each call, and what makes its layout for the values of a replay; None where that is not symbolic.
         self.functions = [_function_of(call) for call in plan.schedule.calls]
+        self.layouts = [
+            compiled(call.layout, symbols) if has_symbols(call.layout) else None for call in plan.schedule.calls
+        ]
         self.state: Places = {}
         self.estimated_s = 0.0
         # No thread and no queue: inline is what this device always does. User code is kept off the event loop even so.
@@ -64,8 +71,11 @@ class NullExecutable:
         self.state = self.state | {slot: (memory, offset) for slot, memory, offset in bindings}
 
 
-def _function_of(call: Call | Copy) -> Callable[..., object]:
-    return np.copyto if isinstance(call, Copy) else ops.numpy_kernel(call.kernel, call.operands)
+def _function_of(call: Call | Copy) -> Callable[..., object] | None:
+    """What runs it; None where parameters are symbolic, so that it is bound at each replay."""
+    if isinstance(call, Copy):
+        return np.copyto
+    return None if ops.is_symbolic(call.kernel) else ops.numpy_kernel(call.kernel, call.operands)
 
 
 class _Run:
@@ -177,9 +187,13 @@ class NullDevice:
                 start_s = self._clock.now_s()
                 try:
                     call = plan.schedule.calls[index]
-                    arguments = [_view(operand, submission, state) for operand in call.operands]
+                    function, layouts = _now(call, index, submission)
+                    arguments = [
+                        _view(operand, layout, submission, state)
+                        for operand, layout in zip(call.operands, layouts, strict=True)
+                    ]
                     with np.errstate(all="ignore"):
-                        submission.executable.functions[index](*arguments)
+                        function(*arguments)
                 except BaseException as error:
                     # This frame's locals hold the arrays of the replay; whoever keeps the error shall not keep them.
                     return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next), index
@@ -188,7 +202,21 @@ class NullDevice:
         return None, None
 
 
-def _view(operand: Operand, submission: Submission, state: Places) -> np.ndarray[Any, Any]:
+def _now(call: Call | Copy, index: int, submission: Submission) -> tuple[Callable[..., object], Sequence[Any]]:
+    """The function of a call and (offset, shape, strides) of each operand, with the values of this replay."""
+    executable: NullExecutable = submission.executable
+    function, evaluate = executable.functions[index], executable.layouts[index]
+    params: tuple[Hashable, ...] = ()
+    layouts: Sequence[Any] = [operand.layout for operand in call.operands]
+    if evaluate is not None:
+        params, *layouts = evaluate(*submission.values)
+    if function is None:
+        assert isinstance(call, Call)
+        function = ops.numpy_kernel(replace(call.kernel, params=params), call.operands)
+    return function, layouts
+
+
+def _view(operand: Operand, layout: Any, submission: Submission, state: Places) -> np.ndarray[Any, Any]:
     """Where the operand of a call lies in this replay: in the frame, in state, or in what the submission binds."""
     plan = submission.executable.plan
     slot = plan.schedule.slot_of(operand.view.buffer)
@@ -200,4 +228,8 @@ def _view(operand: Operand, submission: Submission, state: Places) -> np.ndarray
         memory, base = state[slot]
     else:
         raise InternalError(f"STATE slot {slot} was never bound; call bind_state before the first submission", story=())
-    return np.ndarray(operand.shape, operand.dtype, memory, base + operand.offset_bytes, operand.strides)
+    offset, shape, strides = layout
+    if 0 in shape:
+        # It may begin outside of the memory, which NumPy refuses.
+        return np.empty(shape, operand.dtype)
+    return np.ndarray(shape, operand.dtype, memory, base + offset, strides)

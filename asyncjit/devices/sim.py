@@ -232,7 +232,7 @@ class SimDevice:
 
     def _bind(self, run: _Run, segment: int) -> None:
         try:
-            bound = run.submission.frame.bind(segment, run.submission.bindings, run.state)
+            bound = run.submission.frame.bind(segment, run.submission.bindings, run.state, run.submission.values)
         except Exception as error:
             run.failure = run.failure or (error, None)
             self._end_segment(run, segment)

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
-from asyncjit.capture import Captured, Output, Recorder, finish, line_of
+from asyncjit.capture import Captured, Output, Recorder, finish
 from asyncjit.engine import Engine
 from asyncjit.errors import CaptureError
 from asyncjit.jit.signature import Parameters, Values
@@ -22,6 +22,8 @@ from asyncjit.loading import recording as engine_recording
 from asyncjit.numpy import Array
 from asyncjit.numpy._dispatch import by_hand, recording
 from asyncjit.numpy._handle import ArraySpec
+from asyncjit.user_code import line_of
+from asyncjit.variables import Bound, Variable
 
 __all__ = ["Body", "Ready", "inlining", "record", "run_body"]
 
@@ -163,7 +165,9 @@ def _run_on_stand_ins(
     """A frame of its own: when it is gone, no array of the recording is alive unless the function kept it."""
     remaining = iter(arguments)
 
-    def stand_in(leaf: object, path: str) -> Array:
+    def stand_in(leaf: object, path: str) -> Array | Variable:
+        if isinstance(leaf, Bound):
+            return leaf.variable
         argument = next(remaining)
         return recorder.placeholder(argument.spec, path, argument.storage, argument.offset, is_number(leaf))
 

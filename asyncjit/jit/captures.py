@@ -8,7 +8,7 @@ memory.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from asyncjit.capture import Pattern, pattern_of, region
@@ -20,7 +20,7 @@ from asyncjit.jit.guards import Guards
 from asyncjit.jit.hosts import CallHost
 from asyncjit.jit.options import Options
 from asyncjit.jit.pruning import Pruning
-from asyncjit.jit.structure import bare
+from asyncjit.jit.results import SymbolicResults, assembler
 from asyncjit.numpy import Array
 from asyncjit.program import Group, Program
 from asyncjit.storage import Storage
@@ -49,6 +49,7 @@ class Entry:
         "program",
         "pruning",
         "replays",
+        "results",
         "states",
     )
 
@@ -73,7 +74,9 @@ class Entry:
         #: An argument that is also state matters.
         self.checks = bool(self.states) and (writes_state or bool(self.inputs_written))
         self.build = recorded.build
-        self.assemble = _assembler(recorded)
+        self.assemble = assembler(recorded.build, captured.results)
+        #: Makes the same with symbolic results, for the values of a replay.
+        self.results = SymbolicResults(recorded.build, captured.results)
         self.last_used = 0
         self.replays = 0
 
@@ -89,17 +92,6 @@ class Entry:
 
     def takes_pinned(self, arrays: Sequence[Array]) -> bool:
         return all(arrays[i]._storage is storage and arrays[i]._offset == offset for i, storage, offset in self.pinned)
-
-
-def _assembler(recorded: Recorded) -> Callable[[list[Storage]], Any]:
-    build, results = recorded.build, recorded.captured.results
-    make = Array._of
-    if len(results) == 1:
-        ((position, offset, spec),) = results
-        if build is bare:
-            return lambda storages: make(storages[position], offset, spec)
-        return lambda storages: build((make(storages[position], offset, spec),))
-    return lambda storages: build([make(storages[position], offset, spec) for position, offset, spec in results])
 
 
 class Epoch:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncjit.capture import where_in_user_code
 from asyncjit.errors import ReplayMismatchError
 from asyncjit.ir import Cost, Kernel
 from asyncjit.jit.captures import Entry, Epoch, Table
@@ -20,7 +19,8 @@ from asyncjit.jit.matching import Matching
 from asyncjit.jit.structure import take_apart
 from asyncjit.numpy import Array
 from asyncjit.numpy._dispatch import Sink, current_sink, recording
-from asyncjit.numpy._handle import ArraySpec, DType, StorageLike, array_spec
+from asyncjit.numpy._handle import ArraySpec, DType, Shape, StorageLike, array_spec
+from asyncjit.user_code import where_in_user_code
 
 __all__ = ["CheckReport", "Difference", "check"]
 
@@ -105,13 +105,13 @@ class _Watch:
         self._known.add(id(storage))
         return storage
 
-    def new(self, shape: tuple[int, ...], dtype: DType, device: str | None = None) -> StorageLike:
+    def new(self, shape: Shape, dtype: DType, device: str | None = None) -> StorageLike:
         return self._own(self._sink.new(shape, dtype, device))
 
     def constant(self, host: np.ndarray[Any, Any], device: str | None = None) -> StorageLike:
         return self._own(self._sink.constant(host, device))
 
-    def emit(self, kernel: Kernel, operands: Sequence[tuple[StorageLike, int, ArraySpec]], cost: Cost) -> None:
+    def emit(self, kernel: Kernel, operands: Sequence[tuple[StorageLike, Any, ArraySpec]], cost: Cost) -> None:
         for (storage, _, _), access in zip(operands, kernel.access, strict=True):
             if access.writes and id(storage) not in self._known:
                 self.found.setdefault(storage, where_in_user_code())
@@ -120,10 +120,10 @@ class _Watch:
 
 async def check(function: Matching, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CheckReport:
     """See ``JitFunction.check``."""
-    table, epoch, key, arrays, entry = function._match(args, kwargs)
+    table, epoch, key, arrays, entry, bound = function._match(args, kwargs)
     values = function._parameters.bind(args, kwargs)
     if entry is None:
-        entry = function._capture(table, epoch, key, arrays, values)
+        entry = function._capture(table, epoch, key, arrays, bound, values)
     capture = f"{function._name}({function._parameters.describe(entry.key)})"
     name = partial(_name, function, epoch, table, entry, arrays)
     written = list(_written(entry, arrays, name))

@@ -117,11 +117,11 @@ class JitFunction(Holding[P, R]):
         table = self._table()
         values = self._parameters.bind(args, kwargs)
         leaves: list[Any] = []
-        key = self._parameters.key_of(values, leaves, PrepareHost(table.engine))
+        key, bound = self._parameters.key_of(values, leaves, PrepareHost(table.engine))
         epoch = table.current()
         entry = epoch.entries.get(key)
         if entry is None:
-            entry = self._capture(table, epoch, key, leaves, values, lowering=False)
+            entry = self._capture(table, epoch, key, leaves, bound, values, lowering=False)
             self._tables.tell()
         for program in entry.programs():
             await anyio.to_thread.run_sync(table.engine.lower, program, self._options.executor)

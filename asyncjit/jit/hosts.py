@@ -14,6 +14,7 @@ from asyncjit.errors import CaptureError
 from asyncjit.jit.tokens import ArgumentSpec, Stand
 from asyncjit.numpy import Array
 from asyncjit.numpy._handle import array_spec, c_strides
+from asyncjit.variables import Variable
 
 __all__ = ["CallHost", "PrepareHost"]
 
@@ -61,9 +62,18 @@ class CallHost:
             f"argument {name!r} is a spec, which has no values; specs are for prepare(), pass an array here", name=name
         )
 
+    def unbound(self, variable: Variable, name: str) -> None:
+        raise ValueError(
+            f"argument {name!r} is the variable {variable.name!r} without a value; pass {variable.name}.bind(value), "
+            f"from {variable.min} to {variable.max}"
+        )
+
 
 class PrepareHost(CallHost):
-    """Where a spec will do for an array."""
+    """Where a spec will do for an array, and a variable needs no value."""
+
+    def unbound(self, variable: Variable, name: str) -> None:
+        """Fine: nothing is computed."""
 
     def stand(self, spec: ArgumentSpec, name: str) -> Stand:  # type: ignore[override]
         strides = c_strides(spec.shape, spec.dtype.itemsize)

@@ -19,6 +19,7 @@ from asyncjit.errors import AliasError, CaptureError, DeviceError
 from asyncjit.jit.tokens import static_token
 from asyncjit.numpy import Array, asarray
 from asyncjit.numpy._dispatch import current_sink
+from asyncjit.symbols import Expr, upper
 
 __all__ = ["OPERAND", "BoundKernel", "UserKernel", "kernel"]
 
@@ -72,9 +73,9 @@ class UserKernel(Generic[P]):
             )
         access = tuple(self._access.get(name, ir.Access.READ) for name, _ in operands)
         implementation = self._implementation(bound, tuple(plan), access)
-        nbytes = sum(array._spec.nbytes for _, array in operands)
+        nbytes = sum(upper(array._spec.nbytes) for _, array in operands)
         current_sink().emit(
-            ir.Kernel(self._name, access, (), implementation),
+            ir.Kernel(self._name, access, implementation.symbolic, implementation),
             [(array._storage, array._offset, array._spec) for _, array in operands],
             ir.Cost(0, nbytes),
         )
@@ -106,6 +107,9 @@ class UserKernel(Generic[P]):
                 name=name,
                 given=type(value),
             )
+        if isinstance(value, Expr):
+            # Each replay has its own value of it: it is a parameter of the kernel.
+            return name, (("symbolic", value), value)
         return name, (static_token(value, name), value)
 
     def _refuse_overlap(self, operands: list[tuple[str, Array]]) -> None:
@@ -169,9 +173,21 @@ OPERAND: Any = _Operand()
 
 
 class BoundKernel:
-    """A kernel with everything but its operands fixed; called with their NumPy views, in order."""
+    """A kernel with everything but its operands fixed; called with their NumPy views, in order; before them stands the
+    tuple of the values of ``symbolic`` arguments, where there are any."""
 
-    __slots__ = ("_function", "_names", "_places", "_read_only", "_values", "arguments", "kernel", "positional")
+    __slots__ = (
+        "_function",
+        "_late",
+        "_names",
+        "_places",
+        "_read_only",
+        "_values",
+        "arguments",
+        "kernel",
+        "positional",
+        "symbolic",
+    )
 
     def __init__(
         self,
@@ -189,9 +205,16 @@ class BoundKernel:
         self._places = [index for index, (_, value) in enumerate(arguments) if value is OPERAND]
         self._names = [name for name, _ in arguments[positional:]]
         self._read_only = [not each.writes for each in access]
+        self._late = [index for index, (_, value) in enumerate(arguments) if isinstance(value, Expr)]
+        #: Arguments of which each replay has values of its own; they are parameters of the kernel.
+        self.symbolic: tuple[Expr, ...] = tuple(value for _, value in arguments if isinstance(value, Expr))
 
-    def __call__(self, *views: np.ndarray[Any, Any]) -> None:
+    def __call__(self, *views: Any) -> None:
         arguments = list(self._values)
+        if self._late:
+            for place, value in zip(self._late, views[0], strict=True):
+                arguments[place] = value
+            views = views[1:]
         for place, view, protect in zip(self._places, views, self._read_only, strict=True):
             arguments[place] = _protected(view) if protect else view
         positional = self.positional

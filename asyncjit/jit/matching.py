@@ -8,13 +8,15 @@ their turn comes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from asyncjit.algebra import Symbol
 from asyncjit.capture import pattern_of, split
 from asyncjit.engine import current_engine
+from asyncjit.ir import Schedule
 from asyncjit.jit.body import Argument, record, run_body
 from asyncjit.jit.captures import Entry, Epoch, Key, Table
 from asyncjit.jit.options import Options
@@ -24,6 +26,7 @@ from asyncjit.jit.structure import take_apart
 from asyncjit.jit.tables import Tables, refuse_foreign, refuse_second
 from asyncjit.jit.tokens import Stand
 from asyncjit.numpy import Array, asarray, zeros
+from asyncjit.program import Prepared
 from asyncjit.replay import Replay
 from asyncjit.settings import settings
 
@@ -33,6 +36,11 @@ _logger = logging.getLogger("asyncjit.jit")
 
 #: A list of arrays, or the arguments of the call themselves.
 Arrays = list[Any] | tuple[Any, ...]
+#: The values of the variables of a call.
+Bindings = Mapping[Symbol, int]
+Matched = tuple[Table, Epoch, Key, Arrays, Entry | None, Bindings]
+
+_UNBOUND: Bindings = {}
 
 
 class Matching:
@@ -56,14 +64,14 @@ class Matching:
         """Match or record, and submit. ``then`` makes the replay's result of the function's."""
         if settings().jit == "off" and not self._options.exempt:
             return self._run_eagerly(self._parameters.bind(args, kwargs), then)
-        table, epoch, key, arrays, entry = self._match(args, kwargs)
+        table, epoch, key, arrays, entry, bound = self._match(args, kwargs)
         if entry is None:
-            return self._first(table, epoch, key, arrays, args, kwargs, then)
+            return self._first(table, epoch, key, arrays, bound, args, kwargs, then)
         table.uses += 1
         entry.last_used = table.uses
         entry.replays += 1
-        assemble = entry.assemble if then is None else _chained(then, entry.assemble)
-        return table.engine.submit(entry.program, entry.bind(arrays), table.group, assemble, entry.pruning)
+        assemble, values = _outcome(entry, bound, then)
+        return table.engine.submit(entry.program, entry.bind(arrays), table.group, assemble, entry.pruning, values)
 
     def _table(self) -> Table:
         engine = current_engine()
@@ -72,7 +80,7 @@ class Matching:
             table = self._tables.of(engine, self._name, self._guarded(), self._options)
         return table
 
-    def _match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Table, Epoch, Key, Arrays, Entry | None]:
+    def _match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Matched:
         """Which capture fits. The usual case, a row of arrays, does without binding names."""
         engine = current_engine()
         table = self._tables.latest
@@ -98,15 +106,15 @@ class Matching:
                         and not epoch.pinned
                         and (not entry.checks or entry.states.isdisjoint(storages))
                     ):
-                        return table, epoch, key, args, entry
-                    return table, epoch, key, args, table.find(epoch, key, args)
+                        return table, epoch, key, args, entry, _UNBOUND
+                    return table, epoch, key, args, table.find(epoch, key, args), _UNBOUND
         values = self._parameters.bind(args, kwargs)
         arrays: list[Any] = []
-        key = self._parameters.key_of(values, arrays, table.host)
+        key, bound = self._parameters.key_of(values, arrays, table.host)
         for array in arrays:
             if array._storage.engine is not engine:
                 refuse_foreign(self._name, self._parameters, values, engine)
-        return table, epoch, key, arrays, table.find(epoch, key, arrays)
+        return table, epoch, key, arrays, table.find(epoch, key, arrays), bound
 
     # First calls.
 
@@ -116,6 +124,7 @@ class Matching:
         epoch: Epoch,
         key: Key,
         arrays: Arrays,
+        bound: Bindings,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         then: Callable[[Any], Any] | None,
@@ -128,13 +137,12 @@ class Matching:
 
         used: list[Entry] = []
 
-        def prepare() -> tuple[Any, Any, Any]:
+        def prepare() -> Prepared:
             now = table.current()
-            entry = table.find(now, key, arrays) or self._capture(table, now, key, arrays, values)
+            entry = table.find(now, key, arrays) or self._capture(table, now, key, arrays, bound, values)
             entry.replays += 1
             used.append(entry)
-            assemble = entry.assemble if then is None else _chained(then, entry.assemble)
-            return entry.program, entry.bind(arrays), assemble
+            return entry.program, entry.bind(arrays), *_outcome(entry, bound, then)
 
         pattern = pattern_of(
             [array._storage for array in arrays],
@@ -154,6 +162,7 @@ class Matching:
         epoch: Epoch,
         key: Key,
         leaves: Arrays,
+        bound: Bindings,
         values: Values,
         *,
         lowering: bool = True,
@@ -169,6 +178,7 @@ class Matching:
         ]
         recorded = record(table.engine, self._function, self._parameters, values, arguments, self._name)
         captured = recorded.captured
+        _check_bound(self._name, captured.schedule, bound)
         engine, executor = table.engine, self._options.executor
         pruned = split(captured) if self._options.prune else None
         schedule, outputs = captured.schedule, captured.outputs
@@ -199,6 +209,31 @@ class Matching:
         # A replay copies something even where nothing is returned.
         arrays = tuple(array for _, array in pieces) or (zeros(1),)
         return copy_all._submit((arrays,), {}, build if then is None else _chained(then, build))
+
+
+def _outcome(
+    entry: Entry, bound: Bindings, then: Callable[[Any], Any] | None
+) -> tuple[Callable[[list[Any]], Any], Sequence[int]]:
+    """What makes the result of a call, and the values of its symbols; those of a pruned capture are the whole's too."""
+    if not bound:
+        return entry.assemble if then is None else _chained(then, entry.assemble), ()
+    assemble = entry.results.assembler(bound)
+    values = [bound[symbol] for symbol in entry.program.symbols]
+    return assemble if then is None else _chained(then, assemble), values
+
+
+def _check_bound(function: str, schedule: Schedule, bound: Bindings) -> None:
+    """Whatever is symbolic in a capture is bound by every call that fits it.
+
+    Raises:
+        ValueError: a variable that the function uses is not among its arguments.
+    """
+    missing = [symbol.name for symbol in schedule.symbols() if symbol not in bound]
+    if missing:
+        raise ValueError(
+            f"{function!r} uses the variables {missing}, but the call binds {[symbol.name for symbol in bound]}; pass "
+            f"each of them as an argument, {missing[0]}.bind(value), and use it through the parameter"
+        )
 
 
 def _as_array(value: Any, _: str) -> Any:

@@ -14,7 +14,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from asyncjit.jit.tokens import HostArrays, Reader, Token, describe_token, replaced
+from asyncjit.algebra import Symbol
+from asyncjit.jit.tokens import HostArrays, Reader, Token, replaced
+from asyncjit.jit.words import describe_token
 from asyncjit.numpy import Array
 
 __all__ = ["Parameters", "Values"]
@@ -127,16 +129,19 @@ class Parameters:
 
     # From values to a key and arrays.
 
-    def key_of(self, values: Values, arrays: list[Array], host: HostArrays) -> tuple[Token, ...]:
-        """The key; appends the arrays in it, in order. Values that become arrays get their memory from ``host``.
+    def key_of(
+        self, values: Values, arrays: list[Array], host: HostArrays
+    ) -> tuple[tuple[Token, ...], dict[Symbol, int]]:
+        """The key, and the values of variables; appends the arrays in it, in order. Values that become arrays get their
+        memory from ``host``.
 
         Raises:
             CaptureError: an argument is neither array, number, nor anything else that can be told apart by value.
+            ValueError: a variable has no value, or two.
         """
         reader = Reader(arrays, host)
-        return tuple(
-            [reader.token(value, self.rule_of(index), self.name_of(index)) for index, value in enumerate(values)]
-        )
+        tokens = [reader.token(value, self.rule_of(index), self.name_of(index)) for index, value in enumerate(values)]
+        return tuple(tokens), reader.values
 
     def rebuild(self, values: Values, stand_in: Callable[[Any, str], Any]) -> Values:
         """Values as the recorded function sees them: every array replaced, in order, by ``stand_in(leaf, name)``."""

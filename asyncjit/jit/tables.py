@@ -10,14 +10,14 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from asyncjit.capture import user_stacklevel
 from asyncjit.engine import Engine
 from asyncjit.errors import CaptureError, ReplayMismatchError
 from asyncjit.jit.captures import Key, Table
 from asyncjit.jit.options import Options
 from asyncjit.jit.signature import Parameters, Values
-from asyncjit.jit.tokens import describe_token
+from asyncjit.jit.words import describe_token
 from asyncjit.numpy import Array
+from asyncjit.user_code import user_stacklevel
 
 __all__ = ["Tables", "refuse_foreign", "refuse_second"]
 
@@ -144,9 +144,9 @@ def _integer_warning(name: str, parameters: Parameters, key: Key, others: Sequen
     argument = parameters.name_of(index)
     return (
         f"{name!r} was captured a third time for calls that differ only in the integer {argument!r}; each capture "
-        f"takes time and one of captures_max={captures_max} places: make the integer an array with "
-        f"dynamic=({argument.partition('[')[0]!r},), if the function only computes with it, or pass few different "
-        "values"
+        f"takes time and one of captures_max={captures_max} places: pass it as the value of an aj.Variable, if it is a "
+        f"size or a position; make it an array with dynamic=({argument.partition('[')[0]!r},), if the function only "
+        "computes with it; or pass few different values"
     )
 
 

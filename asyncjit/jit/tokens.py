@@ -18,11 +18,14 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from asyncjit.algebra import Symbol
 from asyncjit.errors import CaptureError
+from asyncjit.jit.words import in_words
 from asyncjit.numpy import Array
 from asyncjit.numpy._dispatch import dtype_of
 from asyncjit.numpy._handle import ArraySpec
 from asyncjit.replay import Replay
+from asyncjit.variables import Bound, Variable
 
 __all__ = [
     "ArgumentSpec",
@@ -31,7 +34,6 @@ __all__ = [
     "Stand",
     "Token",
     "contents",
-    "describe_token",
     "host_argument",
     "refilled",
     "replaced",
@@ -79,6 +81,14 @@ class HostArrays(Protocol):
 
     def stand(self, spec: ArgumentSpec, name: str) -> Stand: ...
 
+    def unbound(self, variable: Variable, name: str) -> None:
+        """Whether a variable may stand without a value.
+
+        Raises:
+            ValueError: not here.
+        """
+        ...
+
 
 def is_leaf(value: object, rule: str) -> bool:
     """Whether the function sees an array in its place."""
@@ -97,13 +107,14 @@ def is_number(leaf: object) -> bool:
 
 
 class Reader:
-    """Makes tokens; appends the arrays to ``arrays`` as it meets them."""
+    """Makes tokens; appends the arrays to ``arrays`` as it meets them, and notes the values of variables."""
 
-    __slots__ = ("_arrays", "_host")
+    __slots__ = ("_arrays", "_host", "values")
 
     def __init__(self, arrays: list[Any], host: HostArrays) -> None:
         self._arrays = arrays
         self._host = host
+        self.values: dict[Symbol, int] = {}
 
     def token(self, value: Any, rule: str, name: str) -> Token:
         if type(value) is Array and rule != "static":
@@ -114,7 +125,9 @@ class Reader:
             self._arrays.append(leaf)
             return ("#", leaf._spec) if is_number(value) else leaf._spec
         if rule == "static":
-            return static_token(value, name)
+            return static_token(int(value) if isinstance(value, Bound) else value, name)
+        if isinstance(value, Bound | Variable):
+            return self._variable(value, name)
         if isinstance(value, _PLAIN):
             return ("=", type(value), value)
         inside = contents(value)
@@ -127,6 +140,22 @@ class Reader:
         if isinstance(value, type) and (issubclass(value, np.generic) or value in _PYTHON_DTYPES):
             return ("=", type, value)
         raise refusal(value, name)
+
+    def _variable(self, value: Bound | Variable, name: str) -> Token:
+        """A variable counts by name and range, whatever its value."""
+        if isinstance(value, Variable):
+            self._host.unbound(value, name)
+            value = value.bind(value.min)
+        symbol = value.variable.symbol
+        for other, known in self.values.items():
+            if other.name == symbol.name and (other != symbol or known != value):
+                raise ValueError(
+                    f"argument {name!r} is the variable {in_words(symbol)} with the value {int(value)}, but another "
+                    f"one is {in_words(other)} with the value {known}; a variable has one range and one value in a "
+                    "call: use two names"
+                )
+        self.values[symbol] = int(value)
+        return ("$", *symbol)
 
     def _leaf(self, value: Any, rule: str, name: str) -> Array | Stand:
         if rule == "static":
@@ -185,7 +214,12 @@ def refilled(value: Any, inside: list[Any]) -> Any:
 
 
 def replaced(value: Any, rule: str, name: str, stand_in: Callable[[Any, str], Any]) -> Any:
-    """``value`` with every leaf replaced by ``stand_in(leaf, name)``, in the order in which tokens are made."""
+    """``value`` with every leaf replaced by ``stand_in(leaf, name)``, in the order in which tokens are made.
+
+    So are the values of variables where they count as such; elsewhere they are plain integers.
+    """
+    if isinstance(value, Bound):
+        return stand_in(value, name) if rule == "auto" else replaced(int(value), rule, name, stand_in)
     if is_leaf(value, rule):
         return stand_in(value, name)
     if rule == "static" or isinstance(value, _PLAIN):
@@ -233,36 +267,3 @@ def refusal(value: object, name: str) -> CaptureError:
 def _shown(value: object) -> str:
     kind = type(value)
     return f"an object of type {kind.__module__}.{kind.__qualname__}".replace("builtins.", "")
-
-
-def describe_token(token: Any) -> str:
-    """A token in words."""
-    if isinstance(token, ArraySpec):
-        return _describe_spec(token)
-    if token[0] == "#":
-        return _describe_spec(token[1])
-    if token[0] == "=":
-        _, kind, value = token
-        if issubclass(kind, float):
-            return repr(float.fromhex(value))
-        if issubclass(kind, complex):
-            return repr(complex(*map(float.fromhex, value)))
-        if issubclass(kind, tuple):
-            return "(" + ", ".join(map(describe_token, value)) + ")"
-        return repr(value)
-    _, kind, labels, *tokens = token
-    words = list(map(describe_token, tokens))
-    if labels:
-        words = [f"{label!r}: {word}" for (_, _, label), word in zip(labels, words, strict=True)]
-    return f"{kind.__name__}({', '.join(words)})"
-
-
-_WEAK_WORDS = {"i": "int", "f": "float", "c": "complex"}
-
-
-def _describe_spec(spec: ArraySpec) -> str:
-    if spec.weak and not spec.shape:
-        return _WEAK_WORDS.get(spec.dtype.kind, spec.dtype.name)
-    strides = "" if spec.is_contiguous else f" strides {list(spec.strides)}"
-    device = "" if spec.device == "cpu" else f" on {spec.device}"
-    return f"{spec.dtype.name}{list(spec.shape)}{strides}{device}"

@@ -20,7 +20,9 @@ from asyncjit.numpy._folds import Axis, arg, component, fold, mean, running, var
 from asyncjit.numpy._handle import ArraySpec, StorageLike, array_spec, c_strides
 from asyncjit.numpy._layout import normalize_axes, normalize_axis, reshape, resolve_shape
 from asyncjit.numpy._reading import Reading
+from asyncjit.ops._spec import same_shape
 from asyncjit.storage import Storage
+from asyncjit.symbols import Int, same
 
 __all__ = ["Array", "ArraySpec", "StorageLike", "array_spec"]
 
@@ -79,9 +81,9 @@ class Array(Reading):
 
     def reshape(self, *shape: Any) -> Self:
         """The elements in C order under another shape (one extent may be -1); a view if strides allow, else a copy."""
-        given: int | Sequence[int] = shape[0] if len(shape) == 1 else shape
+        given: Int | Sequence[Int] = shape[0] if len(shape) == 1 else shape
         target = resolve_shape(given, self.size)
-        if target == self._shape:
+        if same_shape(target, self._shape):
             return self._view(0, target, self._strides)
         spec = self._spec
         strides = None if spec.is_contiguous else reshape(self._shape, self._strides, target)
@@ -102,10 +104,10 @@ class Array(Reading):
     def squeeze(self, axis: Axis = None) -> Self:
         """Without axes of extent 1, or without those named; a view."""
         if axis is None:
-            axes: Sequence[int] = [place for place, extent in enumerate(self._shape) if extent == 1]
+            axes: Sequence[int] = [place for place, extent in enumerate(self._shape) if same(extent, 1)]
         else:
             axes = normalize_axes(axis, self.ndim, "squeeze")
-            if any(self._shape[place] != 1 for place in axes):
+            if not all(same(self._shape[place], 1) for place in axes):
                 raise ValueError(f"squeeze: an axis of {axes} has more than one element in shape {self._shape}")
         return self[tuple(0 if place in axes else slice(None) for place in range(self.ndim))] if axes else self
 

@@ -6,9 +6,8 @@ host memory; host data is copied at the call (above 1 MiB by a worker of the eng
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,9 +15,11 @@ from asyncjit.numpy._array import Array
 from asyncjit.numpy._dispatch import create, current_sink, dtype_of
 from asyncjit.numpy._elementwise import NUMBERS, ArrayLike, constant
 from asyncjit.numpy._handle import array_spec, c_strides
+from asyncjit.numpy._layout import as_int
 from asyncjit.numpy._movement import stack
-from asyncjit.ops.constants import encode
+from asyncjit.ops.constants import Constant, encode
 from asyncjit.ops.creation import arange_length
+from asyncjit.symbols import Expr, Int
 
 __all__ = [
     "arange",
@@ -37,13 +38,13 @@ __all__ = [
     "zeros_like",
 ]
 
-Shape: TypeAlias = "int | Sequence[int]"
+Shape: TypeAlias = "Int | Sequence[Int]"
 Device: TypeAlias = "str | None"
 
 
-def _shape_of(shape: Shape) -> tuple[int, ...]:
+def _shape_of(shape: Shape) -> tuple[Int, ...]:
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
-    return tuple(operator.index(cast(int, extent)) for extent in extents)
+    return tuple(map(as_int, extents))
 
 
 def asarray(obj: ArrayLike | Any, /, dtype: Any = None, *, device: Device = None, copy: bool | None = None) -> Array:
@@ -103,7 +104,7 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: Any = None, *, device: Devi
         result = empty(shape, value.dtype if dtype is None else dtype, device=value.device)
         result[...] = value
         return result
-    wanted = dtype_of(np.asarray(fill_value).dtype if dtype is None else dtype)
+    wanted = dtype_of(_sample(fill_value).dtype if dtype is None else dtype)  # type: ignore[arg-type]
     return create(Array, "full", (encode(fill_value, wanted), _shape_of(shape), wanted.name), device)
 
 
@@ -138,12 +139,18 @@ def ones_like(x: Array, /, dtype: Any = None, *, device: Device = None) -> Array
 
 
 def arange(
-    start: float, /, stop: float | None = None, step: float = 1, dtype: Any = None, *, device: Device = None
+    start: float | Expr,
+    /,
+    stop: float | Expr | None = None,
+    step: float | Expr = 1,
+    dtype: Any = None,
+    *,
+    device: Device = None,
 ) -> Array:
     """``start, start + step, …`` below ``stop`` (from 0 with one argument); int64 when all are ints, else float64."""
     first, last = (0, start) if stop is None else (start, stop)
     count = arange_length(first, last, step)
-    wanted = dtype_of(np.result_type(*map(np.asarray, (first, last, step))) if dtype is None else dtype)
+    wanted = dtype_of(np.result_type(*map(_sample, (first, last, step))) if dtype is None else dtype)
     params = (*(_exact(each) for each in (first, last, step)), (count,), wanted.name)
     return create(Array, "arange", params, device)
 
@@ -152,7 +159,7 @@ def linspace(
     start: float,
     stop: float,
     /,
-    num: int = 50,
+    num: Int = 50,
     *,
     endpoint: bool = True,
     dtype: Any = None,
@@ -164,11 +171,11 @@ def linspace(
     return create(Array, "linspace", params, device)
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = "float64", device: Device = None) -> Array:
+def eye(n_rows: Int, n_cols: Int | None = None, /, k: Int = 0, dtype: Any = "float64", device: Device = None) -> Array:
     """A matrix with ones on diagonal ``k`` and zeros elsewhere."""
     wanted = dtype_of(dtype)
     shape = _shape_of((n_rows, n_rows if n_cols is None else n_cols))
-    return create(Array, "eye", (operator.index(k), shape, wanted.name), device)
+    return create(Array, "eye", (as_int(k), shape, wanted.name), device)
 
 
 def to_device(x: ArrayLike, device: str, /) -> Array:
@@ -180,6 +187,11 @@ def to_device(x: ArrayLike, device: str, /) -> Array:
     return asarray(x, device=device)
 
 
-def _exact(value: float) -> tuple[str, int | str]:
+def _sample(value: float | Expr) -> Any:
+    """An array of the number's dtype."""
+    return np.asarray(0 if isinstance(value, Expr) else value)
+
+
+def _exact(value: float | Expr) -> Constant:
     """A number in the widest dtype of its kind, as a parameter."""
-    return encode(value, np.asarray(value).dtype)
+    return encode(value, _sample(value).dtype)

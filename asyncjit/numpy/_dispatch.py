@@ -17,6 +17,8 @@ from asyncjit.errors import DeviceError, InternalError
 from asyncjit.ir import Access, Cost, Kernel
 from asyncjit.numpy._handle import ArraySpec, DType, Handle, StorageLike, array_spec, c_strides
 from asyncjit.ops import DTYPES, REGISTRY, Op, Spec
+from asyncjit.ops._spec import Shape, same_shape
+from asyncjit.symbols import same, upper
 
 __all__ = [
     "TRANSFER",
@@ -44,7 +46,7 @@ class Sink(Protocol):
     @property
     def device(self) -> str: ...
 
-    def new(self, shape: tuple[int, ...], dtype: DType, device: str | None = None) -> StorageLike:
+    def new(self, shape: Shape, dtype: DType, device: str | None = None) -> StorageLike:
         """Storage for a C-contiguous array, uninitialised, on ``device`` or on the sink's own.
 
         Raises:
@@ -52,7 +54,7 @@ class Sink(Protocol):
         """
         ...
 
-    def emit(self, kernel: Kernel, operands: Sequence[tuple[StorageLike, int, ArraySpec]], cost: Cost) -> None:
+    def emit(self, kernel: Kernel, operands: Sequence[tuple[StorageLike, Any, ArraySpec]], cost: Cost) -> None:
         """Take one call on ``(storage, byte offset, layout)``, inputs first, outputs last; ``TRANSFER`` is a copy.
 
         Refuses storages that it cannot reach (of another engine, of a capture that has ended).
@@ -252,7 +254,7 @@ def prepare(
 
 def _check_out(op: Op, results: tuple[Spec, ...], out: ArraySpec) -> None:
     """Whether the results may go into an array that exists, by NumPy's rules for assignment and in-place operators."""
-    if any(stride == 0 and extent > 1 for stride, extent in zip(out.strides, out.shape, strict=True)):
+    if any(same(stride, 0) and upper(extent) > 1 for stride, extent in zip(out.strides, out.shape, strict=True)):
         raise ValueError(
             f"{op.name} cannot write into a broadcast array of shape {out.shape} and strides {out.strides}: "
             "several of its elements are one; copy it first"
@@ -261,12 +263,15 @@ def _check_out(op: Op, results: tuple[Spec, ...], out: ArraySpec) -> None:
     if op.assigns:
         lead = len(result.shape) - len(out.shape)
         # As in NumPy's assignment, leading axes of extent 1 beyond those of the target do not count.
-        shape = result.shape[lead:] if lead > 0 and set(result.shape[:lead]) == {1} else result.shape
+        shape = (
+            result.shape[lead:] if lead > 0 and all(same(extent, 1) for extent in result.shape[:lead]) else result.shape
+        )
         fits = len(shape) <= len(out.shape) and all(
-            given in (1, wanted) for given, wanted in zip(reversed(shape), reversed(out.shape), strict=False)
+            same(given, 1) or same(given, wanted)
+            for given, wanted in zip(reversed(shape), reversed(out.shape), strict=False)
         )
     else:
-        fits = result.shape == out.shape
+        fits = same_shape(result.shape, out.shape)
         if not np.can_cast(result.dtype, out.dtype, "same_kind"):
             raise TypeError(
                 f"{op.name} gives {result.dtype}, which an array of {out.dtype} cannot take in place; "

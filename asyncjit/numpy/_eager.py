@@ -7,7 +7,9 @@ and a submit. Nothing is computed here.
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from asyncjit.engine import Engine, current_engine
 from asyncjit.errors import CaptureError, DeviceError
 from asyncjit.ir import Call, Copy, Cost, Kernel, Operand, Schedule, Slot, SlotKind, new_buffer, operand_of
 from asyncjit.numpy._dispatch import TRANSFER
-from asyncjit.numpy._handle import ArraySpec, DType, StorageLike
+from asyncjit.numpy._handle import ArraySpec, DType, Shape, StorageLike
 from asyncjit.program import Program
 from asyncjit.storage import Storage
 
@@ -24,7 +26,7 @@ __all__ = ["EagerSink", "eager_sink"]
 #: Programs an engine keeps for eager operations; about 5 KB each. Beyond it the oldest goes.
 PROGRAMS_MAX = 4096
 
-_Operands = Sequence[tuple[StorageLike, int, ArraySpec]]
+_Operands = Sequence[tuple[StorageLike, Any, ArraySpec]]
 
 
 class EagerSink:
@@ -39,11 +41,13 @@ class EagerSink:
     def device(self) -> str:
         return self._engine.default_device
 
-    def new(self, shape: tuple[int, ...], dtype: DType, device: str | None = None) -> Storage:
+    def new(self, shape: Shape, dtype: DType, device: str | None = None) -> Storage:
+        # A symbolic extent has no value here, and says so.
+        known = tuple(map(operator.index, shape))
         nbytes = dtype.itemsize
-        for count in shape:
+        for count in known:
             nbytes *= count
-        return self._engine.new_storage(device or self._engine.default_device, shape, dtype.name, nbytes)
+        return self._engine.new_storage(device or self._engine.default_device, known, dtype.name, nbytes)
 
     def constant(self, host: np.ndarray, device: str | None = None) -> Storage:
         return self._engine.constant(host, device)

@@ -14,20 +14,34 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncjit.numpy._dispatch import Prepared, apply, bounded_put, current_sink, dtype_of, prepare, run, transfer
+from asyncjit.numpy._dispatch import (
+    Prepared,
+    apply,
+    bounded_put,
+    create,
+    current_sink,
+    dtype_of,
+    prepare,
+    run,
+    transfer,
+)
 from asyncjit.numpy._handle import ArraySpec, DType, Handle, array_spec, c_strides
 from asyncjit.ops import REGISTRY, Op
-from asyncjit.ops.constants import PYTHON_INT, encode, token
+from asyncjit.ops.constants import PYTHON_INT, Constant, encode, token
+from asyncjit.symbols import Expr, Int
 
 __all__ = ["NUMBERS", "ArrayLike", "Composite", "Scalar", "constant", "elementwise", "is_operand"]
 
 A = TypeVar("A", bound=Handle)
 
-Scalar: TypeAlias = "bool | int | float | complex | np.generic"
+Scalar: TypeAlias = "bool | int | float | complex | np.generic | Expr"
 #: Whatever an operation takes for an array: arrays, NumPy's arrays, numbers, nested lists of numbers.
-ArrayLike: TypeAlias = "Handle | Composite | NDArray[Any] | bool | int | float | complex | np.generic | Sequence[Any]"
+ArrayLike: TypeAlias = (
+    "Handle | Composite | NDArray[Any] | bool | int | float | complex | np.generic | Expr | Sequence[Any]"
+)
 
-NUMBERS = (bool, int, float, complex, np.generic)
+#: What becomes a constant of a kernel; a symbolic integer counts as an int whose value each replay brings.
+NUMBERS = (bool, int, float, complex, np.generic, Expr)
 _WEAK_TYPES: dict[str, type[int] | type[float] | type[complex]] = {"i": int, "u": int, "f": float, "c": complex}
 _ADAPTING = frozenset({int, float, complex})
 
@@ -48,8 +62,11 @@ def is_operand(value: object) -> bool:
 
 
 def constant(cls: type[A], value: object, dtype: DType | None = None, device: str | None = None) -> A:
-    """A new array with a copy of host data: NumPy arrays, numbers, nested sequences of numbers. On ``device``, or where
-    new arrays are made."""
+    """A new array with a copy of host data: NumPy arrays, numbers, nested sequences of numbers; or of a symbolic
+    integer. On ``device``, or where new arrays are made."""
+    if isinstance(value, Expr):
+        target = np.dtype(np.int64) if dtype is None else dtype
+        return create(cls, "full", (encode(value, target), (), target.name), device)
     host = np.asarray(value)
     target = dtype_of(host.dtype) if dtype is None else dtype
     if host.dtype.kind == "c" and target.kind not in "cb":
@@ -123,6 +140,8 @@ def _anchored(args: Sequence[object], cls: type[A]) -> list[object]:
     """Numbers only: the one with the strongest say on the dtype becomes an array, so that there is an operand."""
 
     def rank(arg: object) -> tuple[bool, int]:
+        if isinstance(arg, Expr):
+            return False, "biufc".find("i")
         return isinstance(arg, np.generic), "biufc".find(np.asarray(arg).dtype.kind)
 
     strongest = max(args, key=rank)
@@ -137,7 +156,7 @@ def _prepare(op: Op, args: Sequence[Any], out: ArraySpec | None, operator: bool)
         raise TypeError(f"{op.name} takes {op.arity} operands, not {len(args)}")
     types = tuple(_loop_type(arg) for arg in args)
     loop = op.loop(types)
-    params: list[tuple[int, str, int | str]] = []
+    params: list[tuple[int, str, Int | str]] = []
     specs: list[ArraySpec] = []
     casts: list[DType | None] = []
     for position, (arg, dtype) in enumerate(zip(args, loop, strict=False)):
@@ -162,14 +181,14 @@ def _loop_type(arg: object) -> Any:
     """What NumPy's promotion sees: the dtype, or the Python type of what adapts."""
     if isinstance(arg, ArraySpec):
         return _WEAK_TYPES.get(arg.dtype.kind, arg.dtype) if arg.weak else arg.dtype
-    kind = type(arg)
+    kind = int if isinstance(arg, Expr) else type(arg)
     return kind if kind in _ADAPTING else dtype_of(np.asarray(arg).dtype)
 
 
-def _encode(op: Op, value: Scalar, dtype: DType) -> tuple[str, int | str]:
+def _encode(op: Op, value: Scalar, dtype: DType) -> Constant:
     try:
         return encode(value, dtype)
     except OverflowError:
-        if op.compares and isinstance(value, int):
+        if op.compares and isinstance(value, int | Expr):
             return PYTHON_INT, value
         raise

@@ -16,6 +16,7 @@ from asyncjit.numpy._elementwise import elementwise
 from asyncjit.numpy._handle import DType, Handle
 from asyncjit.numpy._layout import normalize_axes, normalize_axis
 from asyncjit.ops.reduction import accumulator
+from asyncjit.symbols import Int, combine
 
 __all__ = ["Axis", "arg", "component", "fold", "mean", "running", "var"]
 
@@ -41,7 +42,7 @@ def _inexact(dtype: DType) -> DType:
     return dtype if dtype.kind in "fc" else np.dtype(np.float64)
 
 
-def _divided_sum(x: A, axes: tuple[int, ...], keepdims: bool, dtype: DType, divisor: int) -> A:
+def _divided_sum(x: A, axes: tuple[int, ...], keepdims: bool, dtype: DType, divisor: Int) -> A:
     return apply("mean", (x,), (axes, keepdims, dtype.name, divisor))
 
 
@@ -71,7 +72,7 @@ def var(x: A, axis: Axis, correction: int | float, keepdims: bool) -> A:
     if int(correction) != correction:
         total = fold(squares, "sum", axes, keepdims)
         return elementwise("divide", (total, max(count - correction, 0.0)), cls)
-    return _divided_sum(squares, axes, bool(keepdims), dtype, max(count - int(correction), 0))
+    return _divided_sum(squares, axes, bool(keepdims), dtype, combine("max", count - int(correction), 0))
 
 
 def component(x: A, offset: int) -> A:

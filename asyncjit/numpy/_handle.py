@@ -1,6 +1,6 @@
 """What an array is made of: a storage, an offset, and an interned description of the layout.
 
-Law: data and what can be read off it without touching a value. No operation, no sink; imports NumPy only.
+Law: data and what can be read off it without touching a value. No operation, no sink; imports NumPy and core only.
 """
 
 from __future__ import annotations
@@ -14,9 +14,13 @@ from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 
-__all__ = ["ArraySpec", "DType", "Handle", "StorageLike", "array_spec", "c_strides", "span"]
+from asyncjit.symbols import Expr, Int, lower, same, upper
+
+__all__ = ["ArraySpec", "DType", "Handle", "Shape", "StorageLike", "array_spec", "c_strides", "span"]
 
 DType: TypeAlias = "np.dtype[Any]"
+#: Extents or strides, of which each may be symbolic while a function is recorded.
+Shape: TypeAlias = tuple[Int, ...]
 
 
 class StorageLike(Protocol):
@@ -42,28 +46,30 @@ class StorageLike(Protocol):
     def __await__(self) -> Generator[Any, Any, Any]: ...
 
 
-def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+def c_strides(shape: Shape, itemsize: int) -> Shape:
     """Strides in bytes of a C-contiguous array. (Of an empty one too: an axis of extent 0 counts as 1.)"""
-    strides = []
-    step = itemsize
+    strides: list[Int] = []
+    step: Int = itemsize
     for extent in reversed(shape):
         strides.append(step)
-        step *= extent or 1
+        step *= extent if isinstance(extent, Expr) else extent or 1
     strides.reverse()
     return tuple(strides)
 
 
-def span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
-    """First byte, and the byte after the last, that elements touch, relative to element ``[0, …, 0]``."""
-    low = high = 0
+def span(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int]:
+    """First byte, and the byte after the last, that elements touch, relative to element ``[0, …, 0]``; of a symbolic
+    layout, that they may touch."""
+    low: Int = 0
+    high: Int = itemsize
     for extent, stride in zip(shape, strides, strict=True):
-        if extent == 0:
+        if same(extent, 0):
             return 0, 0
-        if stride < 0:
+        if upper(stride) < 0:
             low += (extent - 1) * stride
         else:
             high += (extent - 1) * stride
-    return low, high + itemsize
+    return lower(low), upper(high)
 
 
 class ArraySpec:
@@ -83,19 +89,20 @@ class ArraySpec:
         "weak",
     )
 
-    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType, weak: bool, device: str) -> None:
+    def __init__(self, shape: Shape, strides: Shape, dtype: DType, weak: bool, device: str) -> None:
         self.shape = shape
         self.strides = strides
         self.dtype = dtype
         self.weak = weak
         self.device = device
         self.itemsize: int = dtype.itemsize
-        self.size = prod(shape)
-        self.nbytes = self.size * self.itemsize
+        self.size: Any = prod(shape)
+        self.nbytes: Any = self.size * self.itemsize
         expected = c_strides(shape, self.itemsize)
         #: C-contiguous; strides of axes with one element do not count, and an empty array is.
-        self.is_contiguous = self.size == 0 or all(
-            extent == 1 or stride == wanted for extent, stride, wanted in zip(shape, strides, expected, strict=True)
+        self.is_contiguous = same(self.size, 0) or all(
+            same(extent, 1) or same(stride, wanted)
+            for extent, stride, wanted in zip(shape, strides, expected, strict=True)
         )
         #: Bytes touched, relative to the offset of the array.
         self.extent = span(shape, strides, self.itemsize)
@@ -109,16 +116,14 @@ class ArraySpec:
         return array_spec, (self.shape, self.strides, self.dtype, self.weak, self.device)
 
 
-_Key: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...], DType, bool, str]"
+_Key: TypeAlias = "tuple[Shape, Shape, DType, bool, str]"
 _interned: dict[_Key, weakref.ref[ArraySpec]] = {}
 # A finaliser may run in the middle of anything, so it only appends; whoever makes the next spec sweeps.
 _dead: deque[tuple[_Key, weakref.ref[ArraySpec]]] = deque()
 _interning = threading.Lock()
 
 
-def array_spec(
-    shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType, weak: bool = False, device: str = "cpu"
-) -> ArraySpec:
+def array_spec(shape: Shape, strides: Shape, dtype: DType, weak: bool = False, device: str = "cpu") -> ArraySpec:
     """The one ``ArraySpec`` of this layout: identical for equal arguments as long as anybody holds it. Any thread."""
     key = (shape, strides, dtype, weak, device)
     reference = _interned.get(key)
@@ -146,9 +151,9 @@ class Handle:
     __slots__ = ("__weakref__", "_dtype", "_offset", "_shape", "_spec", "_storage", "_strides", "_weak")
 
     _storage: StorageLike
-    _offset: int
-    _shape: tuple[int, ...]
-    _strides: tuple[int, ...]
+    _offset: Any
+    _shape: tuple[Any, ...]
+    _strides: tuple[Any, ...]
     _dtype: DType
     _weak: bool
     _spec: ArraySpec
@@ -156,9 +161,9 @@ class Handle:
     def __init__(
         self,
         storage: StorageLike,
-        offset: int,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...],
+        offset: Int,
+        shape: Shape,
+        strides: Shape,
         dtype: DType,
         weak: bool = False,
     ) -> None:
@@ -171,7 +176,7 @@ class Handle:
         self._spec = array_spec(shape, strides, dtype, weak, storage.device)
 
     @classmethod
-    def _of(cls, storage: StorageLike, offset: int, spec: ArraySpec) -> Self:
+    def _of(cls, storage: StorageLike, offset: Int, spec: ArraySpec) -> Self:
         """The same as the constructor, from a spec."""
         self = cls.__new__(cls)
         self._storage = storage
@@ -183,12 +188,15 @@ class Handle:
         self._spec = spec
         return self
 
-    def _view(self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Self:
+    def _view(self, offset: Int, shape: Shape, strides: Shape) -> Self:
         """Other elements of the same storage, ``offset`` bytes on."""
         spec = self._spec
-        if 0 in shape:
-            # No element, so any place will do; this one lies inside the memory, which NumPy checks.
-            offset, strides = 0, c_strides(shape, spec.itemsize)
+        for extent in shape:
+            # Not ``0 in shape``, which would ask a symbolic extent for its value.
+            if extent.__class__ is int and not extent:
+                # No element, so any place will do; this one lies inside the memory, which NumPy checks.
+                offset, strides = 0, c_strides(shape, spec.itemsize)
+                break
         return self._of(
             self._storage, self._offset + offset, array_spec(shape, strides, spec.dtype, False, spec.device)
         )
@@ -202,8 +210,8 @@ class Handle:
         return self._storage.read_host(self._offset, self._shape, self._strides, self._dtype, what)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents of the axes."""
+    def shape(self) -> tuple[Any, ...]:
+        """Extents of the axes: integers, or symbolic ones while a function is recorded."""
         return self._shape
 
     @property
@@ -212,7 +220,7 @@ class Handle:
         return self._dtype
 
     @property
-    def strides(self) -> tuple[int, ...]:
+    def strides(self) -> tuple[Any, ...]:
         """Bytes from one element to the next along each axis."""
         return self._strides
 
@@ -222,7 +230,7 @@ class Handle:
         return len(self._shape)
 
     @property
-    def size(self) -> int:
+    def size(self) -> Any:
         """Number of elements."""
         return self._spec.size
 
@@ -232,7 +240,7 @@ class Handle:
         return self._spec.itemsize
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self) -> Any:
         """Bytes of all elements, whatever the strides."""
         return self._spec.nbytes
 

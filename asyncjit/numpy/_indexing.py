@@ -17,9 +17,11 @@ from asyncjit.errors import CaptureError
 from asyncjit.numpy._dispatch import Prepared, apply, bounded_put, prepare, run
 from asyncjit.numpy._elementwise import NUMBERS, constant, elementwise
 from asyncjit.numpy._handle import Handle
-from asyncjit.numpy._layout import expand_ellipsis, index
+from asyncjit.numpy._layout import as_int, expand_ellipsis, index
 from asyncjit.ops import REGISTRY
+from asyncjit.ops._spec import same_shape
 from asyncjit.ops.constants import encode, token
+from asyncjit.symbols import Expr, Int
 
 __all__ = ["Indexing", "assign"]
 
@@ -47,7 +49,7 @@ def assign(target: Handle, value: object) -> None:
 
 def _host_target(target: Handle, value: object) -> Any:
     """Cast on the host where that is cheaper to copy; complex data is left for the check above."""
-    return None if np.asarray(value).dtype.kind == "c" else target._dtype
+    return None if not isinstance(value, Expr) and np.asarray(value).dtype.kind == "c" else target._dtype
 
 
 def _fill(target: Handle, value: Any) -> None:
@@ -68,7 +70,7 @@ class Indexing(Handle):
     def __len__(self) -> int:
         if not self._shape:
             raise TypeError("a 0-d array has no length")
-        return self._shape[0]
+        return operator.index(self._shape[0])
 
     def __iter__(self) -> Iterator[Self]:
         if not self._shape:
@@ -132,7 +134,7 @@ class Indexing(Handle):
 
     def _advanced(self, parts: list[Any]) -> tuple[Self, tuple[int, ...], list[Any]]:
         """A basic view, the axes of it that arrays index, and the arrays; integers beside arrays count as arrays."""
-        axes = tuple(axis for axis, part in enumerate(parts) if isinstance(part, (Handle, int)))
+        axes = tuple(axis for axis, part in enumerate(parts) if isinstance(part, (Handle, int, Expr)))
         indices = [parts[axis] if isinstance(parts[axis], Handle) else self._constant(parts[axis]) for axis in axes]
         basic = [slice(None) if axis in axes else part for axis, part in enumerate(parts)]
         return self._view(*index(self._shape, self._strides, basic)), axes, indices
@@ -142,13 +144,13 @@ class Indexing(Handle):
         mask: Handle = parts[0]
         rest = parts[1:] if mask.ndim == 1 else []
         whole = all(isinstance(part, slice) and part == slice(None) for part in rest)
-        if not whole or mask._shape != self._shape[: mask.ndim]:
+        if not whole or not same_shape(mask._shape, self._shape[: mask.ndim]):
             raise IndexError(
                 f"a mask of shape {mask._shape} does not lie on the leading axes of an array of shape {self._shape}; "
                 "assign where(mask, value, a[key]) to a[key] instead"
             )
         source = value if isinstance(value, Handle) else self._constant(value, _host_target(self, value))
-        if source.ndim and source._shape != self._shape:
+        if source.ndim and not same_shape(source._shape, self._shape):
             raise ValueError(
                 f"a masked assignment takes one value or an array of shape {self._shape}, got shape {source._shape}"
             )
@@ -160,9 +162,9 @@ class Indexing(Handle):
         elementwise("where", (lead, source, self), type(self), out=self)
 
 
-def _integer(part: object) -> int:
+def _integer(part: object) -> Int:
     try:
-        return operator.index(part)  # type: ignore[arg-type]
+        return as_int(part)
     except TypeError:
         raise IndexError(
             f"{part!r} is no index; indices are integers, slices, Ellipsis, None and integer arrays"

@@ -10,13 +10,13 @@ import math
 from collections.abc import Sequence
 from typing import Any, cast
 
-import numpy as np
-
 from asyncjit.numpy._array import Array
 from asyncjit.numpy._dispatch import apply
 from asyncjit.numpy._elementwise import ArrayLike, Composite, constant
 from asyncjit.numpy._folds import Axis
-from asyncjit.numpy._layout import broadcast_strides, normalize_axes, normalize_axis
+from asyncjit.numpy._layout import as_int, broadcast_strides, normalize_axes, normalize_axis
+from asyncjit.ops._spec import broadcast
+from asyncjit.symbols import Int, same
 
 __all__ = [
     "astype",
@@ -60,7 +60,7 @@ def copy(x: ArrayLike, /) -> Array:
     return as_array(x).copy()
 
 
-def reshape(x: ArrayLike, /, shape: int | Sequence[int]) -> Array:
+def reshape(x: ArrayLike, /, shape: Int | Sequence[Int]) -> Array:
     """The elements in C order under another shape; a view where strides allow, else a copy."""
     return as_array(x).reshape(shape)
 
@@ -118,17 +118,17 @@ def flip(x: ArrayLike, /, axis: Axis = None) -> Array:
     return array[tuple(slice(None, None, -1) if place in axes else slice(None) for place in range(array.ndim))]
 
 
-def broadcast_to(x: ArrayLike, /, shape: int | Sequence[int]) -> Array:
+def broadcast_to(x: ArrayLike, /, shape: Int | Sequence[Int]) -> Array:
     """``x`` repeated along new and stretched axes; a view that cannot be written."""
     array = as_array(x)
-    target = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    target = tuple(map(as_int, shape if isinstance(shape, Sequence) else (shape,)))
     return array._view(0, target, broadcast_strides(array.shape, array.strides, target))
 
 
 def broadcast_arrays(*arrays: ArrayLike) -> tuple[Array, ...]:
     """Views of all arrays under their common shape."""
     given = [as_array(each) for each in arrays]
-    shape = np.broadcast_shapes(*(each.shape for each in given))
+    shape = broadcast("broadcast_arrays", [each.shape for each in given])
     return tuple(broadcast_to(each, shape) for each in given)
 
 
@@ -156,7 +156,7 @@ def stack(arrays: Sequence[ArrayLike], /, axis: int = 0) -> Array:
     return concatenate([expand_dims(each, place) for each in given], axis=place)
 
 
-def split(x: ArrayLike, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[Array]:
+def split(x: ArrayLike, indices_or_sections: int | Sequence[Int], /, axis: int = 0) -> list[Array]:
     """Parts along ``axis``: that many equal ones, or cut before each index; views."""
     array = as_array(x)
     place = normalize_axis(axis, array.ndim, "split")
@@ -177,18 +177,19 @@ def unstack(x: ArrayLike, /, axis: int = 0) -> tuple[Array, ...]:
     return tuple(moveaxis(as_array(x), axis, 0))
 
 
-def roll(x: ArrayLike, /, shift: int, axis: int | None = None) -> Array:
+def roll(x: ArrayLike, /, shift: Int, axis: int | None = None) -> Array:
     """Elements shifted along ``axis``, or in the flattened array; those that fall off come in at the front."""
     array = as_array(x)
     if axis is None:
         return roll(array.ravel(), shift, axis=0).reshape(array.shape)
     place = normalize_axis(axis, array.ndim, "roll")
-    cut = -shift % array.shape[place] if array.shape[place] else 0
+    extent = array.shape[place]
+    cut = 0 if same(extent, 0) else -shift % extent
     lead = (slice(None),) * place
     return concatenate([array[(*lead, slice(cut, None))], array[(*lead, slice(None, cut))]], axis=place)
 
 
-def repeat(x: ArrayLike, repeats: int, /, axis: int | None = None) -> Array:
+def repeat(x: ArrayLike, repeats: Int, /, axis: int | None = None) -> Array:
     """Each element ``repeats`` times in a row along ``axis``, or of the flattened array."""
     array = as_array(x)
     if axis is None:
@@ -221,18 +222,18 @@ def take(x: ArrayLike, indices: ArrayLike, /, axis: int | None = None) -> Array:
     return apply("take", (array, as_array(indices)), (normalize_axis(axis, array.ndim, "take"),))
 
 
-def _triangle(name: str, x: ArrayLike, k: int) -> Array:
+def _triangle(name: str, x: ArrayLike, k: Int) -> Array:
     array = as_array(x)
     if array.ndim < 2:
         raise ValueError(f"{name} takes at least two axes, got shape {array.shape}")
-    return apply(name, (array,), (int(k),))
+    return apply(name, (array,), (as_int(k),))
 
 
-def tril(x: ArrayLike, /, k: int = 0) -> Array:
+def tril(x: ArrayLike, /, k: Int = 0) -> Array:
     """``x`` with zeros above diagonal ``k`` of the last two axes."""
     return _triangle("tril", x, k)
 
 
-def triu(x: ArrayLike, /, k: int = 0) -> Array:
+def triu(x: ArrayLike, /, k: Int = 0) -> Array:
     """``x`` with zeros below diagonal ``k`` of the last two axes."""
     return _triangle("triu", x, k)

@@ -7,14 +7,16 @@ Law: imports core and NumPy only. A family is a module (``elementwise``, ``reduc
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 from asyncjit.errors import DeviceError
 from asyncjit.ir import Kernel, Operand
 from asyncjit.ops import creation, elementwise, linalg, movement, random, reduction
 from asyncjit.ops._spec import DTYPES, REGISTRY, Op, Spec
+from asyncjit.variables import has_symbols
 
-__all__ = ["DTYPES", "REGISTRY", "Op", "Spec", "numpy_kernel"]
+__all__ = ["DTYPES", "REGISTRY", "Op", "Spec", "is_symbolic", "numpy_kernel"]
 
 #: The families; importing one fills the registry.
 FAMILIES = (creation, elementwise, linalg, movement, random, reduction)
@@ -23,13 +25,15 @@ FAMILIES = (creation, elementwise, linalg, movement, random, reduction)
 def numpy_kernel(kernel: Kernel, operands: tuple[Operand, ...]) -> Callable[..., object]:
     """What runs ``kernel`` on NumPy views of ``operands`` in their order: inputs first, outputs last.
 
-    Parameters are bound here, once, so a plain ufunc comes back as itself. A user's kernel is its ``implementation``.
+    Parameters are bound here, once, so a plain ufunc comes back as itself. A user's kernel is its ``implementation``,
+    called with its parameters first, where it has any. Parameters hold no symbols.
 
     Raises:
         DeviceError: no operation has that name.
     """
     if kernel.implementation is not None:
-        return cast("Callable[..., object]", kernel.implementation)
+        own = cast("Callable[..., object]", kernel.implementation)
+        return partial(own, kernel.params) if kernel.params else own
     op = REGISTRY.get(kernel.name)
     if op is None:
         raise DeviceError(
@@ -37,3 +41,11 @@ def numpy_kernel(kernel: Kernel, operands: tuple[Operand, ...]) -> Callable[...,
             kernel=kernel.name,
         )
     return op.kernel(kernel.params, operands)
+
+
+def is_symbolic(kernel: Kernel) -> bool:
+    """Whether ``kernel``, if known, has parameters that each replay has its own values of; it is then bound anew."""
+    if kernel.implementation is not None:
+        return has_symbols(kernel.params)
+    op = REGISTRY.get(kernel.name)
+    return op is not None and has_symbols(kernel.params[: op.params_bound])

@@ -9,16 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from asyncjit.ir import Cost, Operand
+from asyncjit.symbols import Int, same, upper
+from asyncjit.variables import has_symbols
 
-__all__ = ["DTYPES", "REGISTRY", "Loop", "LoopType", "NumPyKernel", "Op", "Params", "Spec", "broadcast", "register"]
+__all__ = [
+    "DTYPES",
+    "REGISTRY",
+    "Loop",
+    "LoopType",
+    "NumPyKernel",
+    "Op",
+    "Params",
+    "Shape",
+    "Spec",
+    "broadcast",
+    "register",
+    "same_shape",
+]
 
 DType: TypeAlias = "np.dtype[Any]"
 Params: TypeAlias = tuple[Hashable, ...]
+#: Extents of the axes; each may be symbolic.
+Shape: TypeAlias = tuple[Int, ...]
 NumPyKernel: TypeAlias = Callable[..., object]
 #: A dtype, or the Python type of a scalar that adapts to the dtypes around it.
 LoopType: TypeAlias = "DType | type[int] | type[float] | type[complex]"
@@ -37,19 +54,22 @@ DTYPES: dict[str, DType] = {
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """Shape and dtype of a value. ``weak`` marks a number that adapts to the dtypes around it, as Python scalars do."""
+    """Shape and dtype of a value; extents may be symbolic. ``weak`` marks a number that adapts to the dtypes around it,
+    as Python scalars do."""
 
-    shape: tuple[int, ...]
+    shape: Shape
     dtype: DType
     weak: bool = False
 
     @property
     def size(self) -> int:
-        return prod(self.shape)
+        """Number of elements; the most there may be."""
+        return upper(prod(self.shape))
 
     @property
     def nbytes(self) -> int:
-        return prod(self.shape) * self.dtype.itemsize
+        """Bytes of the elements; the most there may be."""
+        return self.size * self.dtype.itemsize
 
 
 def bytes_moved(inputs: Sequence[Spec], outputs: Sequence[Spec], params: Params) -> Cost:
@@ -85,6 +105,8 @@ class Op:
     reads_output: bool = field(default=False)
     #: How many of the inputs, the first ones, are written besides being read.
     updates: int = 0
+    #: How many of the parameters the kernel looks at, the first ones; None is all. The others are for the rules.
+    params_bound: int | None = None
 
 
 #: Every operation by name.
@@ -97,13 +119,34 @@ def register(op: Op) -> Op:
     return op
 
 
-def broadcast(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The common shape of ``shapes`` under NumPy's broadcasting."""
+def same_shape(left: Shape, right: Shape) -> bool:
+    """Whether two shapes are equal for all values of their symbols; unlike ``==`` it never refuses."""
+    return len(left) == len(right) and all(map(same, left, right))
+
+
+def broadcast(name: str, shapes: Sequence[Shape]) -> Shape:
+    """The common shape of ``shapes`` under NumPy's broadcasting.
+
+    A symbolic extent goes with an equal one or with 1; it is never taken for 1 itself, whatever its range.
+    """
     try:
-        return np.broadcast_shapes(*shapes)
+        if has_symbols(tuple(shapes)):
+            return _broadcast_symbolic(shapes)
+        return np.broadcast_shapes(*cast("Sequence[tuple[int, ...]]", shapes))
     except ValueError:
         listed = " and ".join(map(str, shapes))
         raise ValueError(
             f"{name}: shapes {listed} do not broadcast; counted from the last axis, extents must be equal or 1: "
             "reshape an operand, or give it axes of extent 1"
         ) from None
+
+
+def _broadcast_symbolic(shapes: Sequence[Shape]) -> Shape:
+    result: list[Int] = []
+    for place in range(-max(map(len, shapes)), 0):
+        extents = [shape[place] for shape in shapes if len(shape) >= -place]
+        wide = [extent for extent in extents if not same(extent, 1)] or extents
+        if not all(same(extent, wide[0]) for extent in wide):
+            raise ValueError
+        result.append(wide[0])
+    return tuple(result)

@@ -11,9 +11,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from asyncjit.symbols import Expr, Int
+
 __all__ = ["PYTHON_INT", "Constant", "decode", "encode", "token"]
 
-Constant: TypeAlias = tuple[str, int | str]
+Constant: TypeAlias = tuple[str, Int | str]
 
 #: Stands for a dtype: the literal is a Python int outside the range of the loop, to be compared by value.
 PYTHON_INT = "int"
@@ -22,9 +24,15 @@ PYTHON_INT = "int"
 def encode(value: object, dtype: np.dtype[Any]) -> Constant:
     """``value`` rounded to ``dtype``.
 
+    A symbolic integer stays one: it is rounded when its value is known, and counts as an int until then.
+
     Raises:
-        OverflowError: a Python int that ``dtype`` cannot hold.
+        OverflowError: a Python int that ``dtype`` cannot hold, or a symbolic one that may be such.
     """
+    if isinstance(value, Expr):
+        for end in value.bounds:
+            encode(end, dtype)
+        return dtype.name, value
     with np.errstate(all="ignore"):
         item: Any = np.asarray(value, dtype=dtype).item()
     if isinstance(item, float):
@@ -49,11 +57,11 @@ def decode(constant: Constant) -> Any:
     return np.array(literal, dtype=dtype)
 
 
-def token(value: bool | int | float | complex | np.generic) -> tuple[object, object]:
+def token(value: bool | int | float | complex | np.generic | Expr) -> tuple[object, object]:
     """A cheap key by type and bits, for caches: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
     kind = type(value)
     if kind is float:
         return float, value.hex()  # type: ignore[union-attr]
-    if kind is int or kind is bool:
+    if kind is int or kind is bool or isinstance(value, Expr):
         return kind, value
     return kind, repr(value)

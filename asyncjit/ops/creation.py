@@ -14,22 +14,27 @@ from typing import Any, cast
 import numpy as np
 
 from asyncjit.ir import Operand
-from asyncjit.ops._spec import NumPyKernel, Op, Params, Spec, register
+from asyncjit.ops._spec import NumPyKernel, Op, Params, Shape, Spec, register
 from asyncjit.ops.constants import Constant, decode
+from asyncjit.symbols import Expr, Int, combine
+from asyncjit.variables import has_symbols
 
 __all__ = ["arange_length"]
 
 
-def arange_length(start: float, stop: float, step: float) -> int:
-    """Number of elements of ``arange``, by NumPy's formula."""
+def arange_length(start: float | Expr, stop: float | Expr, step: float | Expr) -> Int:
+    """Number of elements of ``arange``, by NumPy's formula; of integers, where one is symbolic."""
     if step == 0:
         raise ValueError(f"arange: step is 0 between {start} and {stop}")
-    return max(0, ceil((stop - start) / step))
+    if has_symbols((start, stop, step)):
+        count: Any = -((cast(Any, start) - stop) // step)
+        return combine("max", count, 0)
+    return max(0, ceil((cast(float, stop) - cast(float, start)) / cast(float, step)))
 
 
 def _infer_shaped(specs: tuple[Spec, ...], params: Params) -> tuple[Spec, ...]:
     """Parameters end with the shape and the dtype's name."""
-    shape, dtype = cast("tuple[tuple[int, ...], str]", params[-2:])
+    shape, dtype = cast("tuple[Shape, str]", params[-2:])
     if any(extent < 0 for extent in shape):
         raise ValueError(f"a shape has no negative extents, got {shape}")
     return (Spec(shape, np.dtype(dtype)),)
@@ -69,7 +74,7 @@ def _eye(params: Params) -> Any:
     return np.eye(rows, columns, cast(int, diagonal), dtype=cast(str, dtype))
 
 
-register(Op(name="full", infer=_infer_shaped, kernel=_fill))
+register(Op(name="full", infer=_infer_shaped, kernel=_fill, params_bound=1))
 register(Op(name="arange", infer=_infer_shaped, kernel=partial(_made_once, _arange)))
 register(Op(name="linspace", infer=_infer_shaped, kernel=partial(_made_once, _linspace)))
 register(Op(name="eye", infer=_infer_shaped, kernel=partial(_made_once, _eye)))

@@ -15,11 +15,12 @@ import numpy as np
 from asyncjit.ir import Cost, Operand
 from asyncjit.ops._spec import DType, Loop, LoopType, NumPyKernel, Op, Params, Spec, broadcast, register
 from asyncjit.ops.constants import PYTHON_INT, Constant, decode
+from asyncjit.symbols import Int
 
 __all__ = ["PositionedConstant", "constants_of", "ufunc_dtypes"]
 
 #: Position among the operands, dtype name, literal.
-PositionedConstant = tuple[int, str, int | str]
+PositionedConstant = tuple[int, str, Int | str]
 
 # Cycles an element relative to an addition, by order of magnitude; only ratios of costs matter to placement.
 TRANSCENDENTAL_FLOPS = 10

@@ -11,18 +11,19 @@ from functools import partial
 import numpy as np
 
 from asyncjit.ir import Cost
-from asyncjit.ops._spec import Op, Params, Spec, broadcast, register
+from asyncjit.ops._spec import Op, Params, Shape, Spec, broadcast, register
 from asyncjit.ops.elementwise import ufunc_dtypes
+from asyncjit.symbols import same, upper
 
 __all__: list[str] = []
 
 
-def _matmul_shape(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+def _matmul_shape(left: Shape, right: Shape) -> Shape:
     """NumPy's rule: a vector on the left is a row, on the right a column, and its axis goes from the result."""
     if not left or not right:
         raise ValueError(f"matmul: a 0-d operand, shapes {left} and {right}; use * for scaling")
     inner = right[-2] if len(right) > 1 else right[0]
-    if left[-1] != inner:
+    if not same(left[-1], inner):
         raise ValueError(
             f"matmul: shapes {left} and {right} do not chain: {left[-1]} columns on the left, {inner} rows on the right"
         )
@@ -38,7 +39,7 @@ def _infer_matmul(specs: tuple[Spec, ...], params: Params) -> tuple[Spec, ...]:
 
 def _infer_vecdot(specs: tuple[Spec, ...], params: Params) -> tuple[Spec, ...]:
     left, right = specs
-    if not left.shape or not right.shape or left.shape[-1] != right.shape[-1]:
+    if not left.shape or not right.shape or not same(left.shape[-1], right.shape[-1]):
         raise ValueError(f"vecdot: last axes differ, shapes {left.shape} and {right.shape}")
     shape = broadcast("vecdot", [left.shape[:-1], right.shape[:-1]])
     return (Spec(shape, ufunc_dtypes("vecdot", np.vecdot, (left.dtype, right.dtype))[2]),)
@@ -46,7 +47,7 @@ def _infer_vecdot(specs: tuple[Spec, ...], params: Params) -> tuple[Spec, ...]:
 
 def _product_cost(inputs: Sequence[Spec], outputs: Sequence[Spec], params: Params) -> Cost:
     nbytes = sum(spec.nbytes for spec in (*inputs, *outputs))
-    return Cost(2 * outputs[0].size * inputs[0].shape[-1], nbytes)
+    return Cost(2 * outputs[0].size * upper(inputs[0].shape[-1]), nbytes)
 
 
 def _plain(ufunc: np.ufunc, params: Params, operands: object) -> np.ufunc:

@@ -12,7 +12,8 @@ from typing import Any, cast
 import numpy as np
 
 from asyncjit.ir import Operand
-from asyncjit.ops._spec import NumPyKernel, Op, Params, Spec, broadcast, register
+from asyncjit.ops._spec import NumPyKernel, Op, Params, Shape, Spec, broadcast, register, same_shape
+from asyncjit.symbols import Int
 
 __all__ = ["gather_shape"]
 
@@ -43,10 +44,10 @@ def _infer_concatenate(specs: tuple[Spec, ...], params: Params) -> tuple[Spec, .
     (axis,) = cast("tuple[int]", params)
     first = specs[0].shape
     for spec in specs:
-        if spec.shape[:axis] != first[:axis] or spec.shape[axis + 1 :] != first[axis + 1 :]:
+        if not (same_shape(spec.shape[:axis], first[:axis]) and same_shape(spec.shape[axis + 1 :], first[axis + 1 :])):
             listed = ", ".join(str(each.shape) for each in specs)
             raise ValueError(f"concatenate: shapes {listed} may differ along axis {axis} only")
-    total = sum(spec.shape[axis] for spec in specs)
+    total: Int = sum(spec.shape[axis] for spec in specs)
     dtype = np.result_type(*(spec.dtype for spec in specs))
     return (Spec((*first[:axis], total, *first[axis + 1 :]), dtype),)
 
@@ -89,7 +90,7 @@ def _take(params: Params, operands: tuple[Operand, ...]) -> NumPyKernel:
     return run
 
 
-def gather_shape(source: tuple[int, ...], axes: tuple[int, ...], index: tuple[int, ...]) -> tuple[int, ...]:
+def gather_shape(source: Shape, axes: tuple[int, ...], index: Shape) -> Shape:
     """Shape of ``source`` indexed by arrays of shape ``index`` on ``axes``: in their place when the axes are
     neighbours, else in front (NumPy's rule)."""
     kept = [extent for axis, extent in enumerate(source) if axis not in axes]
@@ -139,14 +140,21 @@ def _infer_scatter(specs: tuple[Spec, ...], params: Params) -> tuple[Spec, ...]:
 
 def _triangle(upper: bool, params: Params, operands: tuple[Operand, ...]) -> NumPyKernel:
     (diagonal,) = cast("tuple[int]", params)
-    rows, columns = operands[0].shape[-2:]
-    kept = np.tri(rows, columns, diagonal - upper, dtype=bool) ^ upper
+    if not operands or operands[0].is_symbolic:
+        known = None
+    else:
+        known = _kept(cast("tuple[int, ...]", operands[0].shape), diagonal, upper)
 
     def run(source: Any, out: Any) -> None:
         out.fill(0)
-        np.copyto(out, source, where=kept)
+        np.copyto(out, source, where=_kept(source.shape, diagonal, upper) if known is None else known)
 
     return run
+
+
+def _kept(shape: tuple[int, ...], diagonal: int, upper: bool) -> Any:
+    rows, columns = shape[-2:]
+    return np.tri(rows, columns, diagonal - upper, dtype=np.bool_) ^ upper
 
 
 def _round(params: Params, operands: tuple[Operand, ...]) -> NumPyKernel:

@@ -14,14 +14,15 @@ from typing import Any, cast
 import numpy as np
 
 from asyncjit.ir import Cost, Operand
-from asyncjit.ops._spec import DType, NumPyKernel, Op, Params, Spec, register
+from asyncjit.ops._spec import DType, NumPyKernel, Op, Params, Shape, Spec, register
+from asyncjit.symbols import same
 
 __all__ = ["accumulator", "reduced_shape"]
 
 Axes = tuple[int, ...]
 
 
-def reduced_shape(shape: tuple[int, ...], axes: Axes, keepdims: bool) -> tuple[int, ...]:
+def reduced_shape(shape: Shape, axes: Axes, keepdims: bool) -> Shape:
     """``shape`` without ``axes``, or with 1 in their places."""
     if keepdims:
         return tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
@@ -44,7 +45,7 @@ def _infer(
 ) -> tuple[Spec, ...]:
     axes, keepdims, chosen = cast("tuple[Axes, bool, str | None]", params[:3])
     (spec,) = specs
-    if not has_identity and any(spec.shape[axis] == 0 for axis in axes):
+    if not has_identity and any(same(spec.shape[axis], 0) for axis in axes):
         raise ValueError(f"{name} over an axis of extent 0 has no value; operand has shape {spec.shape}, axes {axes}")
     return (Spec(reduced_shape(spec.shape, axes, keepdims), np.dtype(chosen or dtype or spec.dtype)),)
 
@@ -91,7 +92,7 @@ def _infer_arg(name: str, specs: tuple[Spec, ...], params: Params) -> tuple[Spec
     axis, keepdims = cast("tuple[int | None, bool]", params)
     (spec,) = specs
     axes = tuple(range(len(spec.shape))) if axis is None else (axis,)
-    if prod(spec.shape[each] for each in axes) == 0:
+    if same(prod(spec.shape[each] for each in axes), 0):
         raise ValueError(f"{name} over an axis of extent 0 has no value; operand has shape {spec.shape}, axis {axis}")
     return (Spec(reduced_shape(spec.shape, axes, keepdims), np.dtype(np.intp)),)
 

@@ -69,6 +69,8 @@ def read_capture(
         DeviceError: the engine lacks the device or an operation.
     """
     plan = plan_from_data(it["plan"].data, lambda piece, called, access: find_kernel(piece, called, access, names))
+    if plan.schedule.symbols():
+        it["plan"].fail("without variables")
     recorded = read_recorded(it, plan.schedule, storages, names, name)
     key = it["key"].each(lambda each: read_token(each, names))
     pattern = it["pattern"].each(lambda group: group.each(lambda pair: (pair[0].natural(), pair[1].integer())))

@@ -170,6 +170,13 @@ def token_to_data(token: Any, name: str) -> object:
         return {"array": spec_to_data(token)}
     if token[0] == "#":
         return {"number": spec_to_data(token[1])}
+    if token[0] == "$":
+        raise SaveError(
+            f"{what} is the variable {token[1]!r}, and files do not hold symbolic captures yet; save functions without "
+            "variables, or capture this one in each process: `await f.prepare(…)`",
+            what=what,
+            given=token[1],
+        )
     if token[0] == "of":
         _, kind, labels, *inside = token
         return {

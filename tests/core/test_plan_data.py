@@ -133,7 +133,7 @@ def put(*path: str | int) -> Callable[[dict[str, Any], object], None]:
 
 
 WRONG: list[tuple[tuple[str | int, ...], object, str]] = [
-    (("version",), 1, "version is 1, but this release reads version 2"),
+    (("version",), 2, "version is 2, but this release reads version 3"),
     (("version",), True, r"plan\.version must be an integer"),
     (("buffers",), {}, r"plan\.buffers must be a list"),
     (("buffers", 0), 7, r"plan\.buffers\[0\] must be an object"),

@@ -64,7 +64,7 @@ AUTO: list[Any] = [3, "é", b"x", None, Mode.PLAIN, np.dtype("int8"), np.int8, f
 def test_a_token_comes_back_equal(value: Any, static: str | tuple[str, ...]) -> None:
     f: Any = aj.jit(lambda value: value, static=static)
     values = f._parameters.bind((value,), {})
-    (token,) = f._parameters.key_of(values, [], f._table().host)
+    (token,), _ = f._parameters.key_of(values, [], f._table().host)
     back = read_token(DataReader(token_to_data(token, "value"), "data"), Names(imports=False))
     assert back == token
     assert repr(back) == repr(token)

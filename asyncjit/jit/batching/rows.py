@@ -25,6 +25,7 @@ from asyncjit.jit.hosts import CallHost
 from asyncjit.jit.signature import Parameters, Values
 from asyncjit.jit.tokens import ArgumentSpec, Reader, contents, host_argument, refilled, static_token
 from asyncjit.numpy import Array
+from asyncjit.variables import Variable
 
 __all__ = ["Rows", "bucket_of", "buckets_of"]
 
@@ -76,6 +77,9 @@ class _NoArrays:
 
     def stand(self, spec: ArgumentSpec, name: str) -> NoReturn:
         self._refuse(spec)
+
+    def unbound(self, variable: Variable, name: str) -> None:
+        """Fine here: the call of the batch refuses it, and ``prepare`` does not."""
 
 
 class Rows:
@@ -156,7 +160,10 @@ class Rows:
         if isinstance(value, float | complex):
             return static_token(value, "")
         name, rule = self._parameters.name_of(index), self._parameters.rule_of(index)
-        return Reader([], self._no_arrays).token(value, "auto" if rule == "dynamic" else rule, name)
+        reader = Reader([], self._no_arrays)
+        token = reader.token(value, "auto" if rule == "dynamic" else rule, name)
+        # A batch is one replay, in which a variable has one value.
+        return (token, *reader.values.values()) if reader.values else token
 
     # Of a batch.
 
