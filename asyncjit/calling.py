@@ -76,8 +76,7 @@ class Caller(Reader):
         try:
             if self._inbox:
                 self._process_inbox()
-            if choice is not None:
-                program, inputs = choice.choose(inputs, self._scheduler)
+            program, inputs = (program, inputs) if choice is None else choice.choose(inputs, self._scheduler)
             loaded = program.loaded
             executable = loaded.executable
             inline = executable.runs_inline and (
@@ -86,9 +85,8 @@ class Caller(Reader):
             if inline and loaded.inline is not None and self._scheduler.is_quiet and not self.instruments.active:
                 replay = self._run_at_once(program, loaded, inputs, group, assemble, values)
             else:
-                replay = Replay(self)
-                replay._run, replay._assemble = Run(group, replay), assemble
-                self._submit(replay, program, loaded, inputs, values, inline)
+                replay = self._submit(Run(group), program, loaded, inputs, values, inline)
+                replay._assemble = assemble
             if choice is not None:
                 choice.learn(replay)
             if port is not None and replay.settled is FIRED:
@@ -103,10 +101,11 @@ class Caller(Reader):
         return replay
 
     def _submit(
-        self, replay: Replay[Any], program: Program, loaded: Loaded, inputs: Inputs, values: Values, inline: bool
-    ) -> None:
+        self, run: Run, program: Program, loaded: Loaded, inputs: Inputs, values: Values, inline: bool
+    ) -> Replay[Any]:
         """Under the lock: take a ticket, then run it, hand it to its device, or queue it."""
-        run = replay._run
+        replay: Replay[Any] = Replay(self)
+        replay._run, run.context = run, replay
         self._bind(replay, program, loaded, inputs, values)
         for storage in replay.written:
             self._before_write(storage)
@@ -128,6 +127,7 @@ class Caller(Reader):
             replay.settled = Fence()
             self._mark_pending(replay)
             self._carry_out(commands)
+        return replay
 
     def _bind(self, replay: Replay[Any], program: Program, loaded: Loaded, inputs: Inputs, values: Values) -> None:
         """Bind a replay to a program: outputs, keys for the scheduler, memory for the device."""

@@ -74,6 +74,11 @@ async def _run(folder: Path) -> dict[str, object]:
 
     cases: list[Callable[[], Awaitable[None]]] = [loading, computing, serial, overlapped, side_by_side]
     rounds = [[await _timed(case) for case in cases] for _ in range(ROUNDS)]
+    return _figures(rounds)
+
+
+def _figures(rounds: list[list[float]]) -> dict[str, object]:
+    """The times of the cases of each round, as figures."""
     medians = [statistics.median(times) for times in zip(*rounds, strict=True)]
     load_s, compute_s, serial_s, overlapped_s, side_by_side_s = medians
     return {
