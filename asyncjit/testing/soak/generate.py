@@ -221,7 +221,9 @@ class _Generator:
         shapes = [SHAPES[self.choose(len(SHAPES))] for _ in range(1 + self.choose(2))]
         targets = [self.source(device, shape, thread, is_written=True) for shape in shapes]
         values = [self.source(device, shape, thread, is_written=False) for shape in shapes]
-        return Statement("assign", (*targets, *values), device=device, thread=thread)
+        # One target twice is one key of the dictionary, with the last of its values.
+        pairs = dict(zip(targets, values, strict=True))
+        return Statement("assign", (*pairs, *pairs.values()), device=device, thread=thread)
 
     def snapshot(self, device: int, thread: int) -> Statement:
         shapes = tuple(SHAPES[self.choose(len(SHAPES))] for _ in range(1 + self.choose(2)))
