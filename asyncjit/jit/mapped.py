@@ -88,6 +88,10 @@ class Mapped(AsyncIterator[R_co], Generic[R_co]):
         self._is_asked = True
         try:
             return await self._next()
+        except GeneratorExit:
+            # This step is being taken apart and may wait for nothing: the source goes with its last reference.
+            self._drop_ahead()
+            raise
         except BaseException:
             await self._end()
             raise
@@ -145,12 +149,15 @@ class Mapped(AsyncIterator[R_co], Generic[R_co]):
                 await replay.inputs_consumed
 
     async def _end(self) -> None:
+        self._drop_ahead()
+        await self._source.aclose()
+
+    def _drop_ahead(self) -> None:
         self._is_over = True
         self._held = _NOTHING
         # From the last to the first, so that no call fails because one that it reads from is gone.
         while self._ahead:
             self._ahead.pop().cancel()
-        await self._source.aclose()
 
 
 def refuse_to_map(name: str) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -276,3 +277,18 @@ async def test_what_cannot_be_mapped_is_refused_at_once() -> None:
 
     with pytest.raises(aj.CaptureError, match="inside a captured function"):
         await outer(anp.ones(2))
+
+
+async def test_a_step_that_is_taken_apart_while_it_waits_for_the_source_waits_for_nothing_more() -> None:
+    never = asyncio.Event()
+
+    async def source() -> AsyncIterator[np.ndarray]:
+        yield np.ones(3)
+        await never.wait()
+
+    results = double.map(source())
+    step = results.__anext__()
+    step.send(None)
+    step.close()
+    with pytest.raises(StopAsyncIteration):
+        await anext(results)
