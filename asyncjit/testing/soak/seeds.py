@@ -51,5 +51,6 @@ def play_seed(seed: int, *, backend: str = "asyncio", verifies: bool = True) -> 
         return play_choices(choices, backend=backend, verifies=verifies)
     except BaseException as error:
         error.add_note(f"choices: {choices.taken}")
-        error.add_note(f"replay it alone: python -m asyncjit.testing soak --first {seed} --seeds 1")
+        loop = "" if backend == "asyncio" else f" --backend {backend}"
+        error.add_note(f"replay it alone: python -m asyncjit.testing soak --first {seed} --seeds 1{loop}")
         raise

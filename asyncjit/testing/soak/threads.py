@@ -43,7 +43,8 @@ def play_threads(seed: int, *, threads: int = 3, length_max: int = 30) -> Counte
         run.join()
         run.judge()
     except BaseException as error:
-        error.add_note(f"seed {seed} on threads; again: python -m asyncjit.testing soak --device cpu --first {seed}")
+        command = f"python -m asyncjit.testing soak --device cpu --first {seed} --seeds 1"
+        error.add_note(f"seed {seed} on threads; again: {command}")
         raise
     finally:
         engine.close(PATIENCE_S)
