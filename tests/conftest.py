@@ -1,6 +1,8 @@
-"""What every test sees: the checkout, for ``benchmarks`` and ``tests``, behind the installed package.
+"""What every test sees: the checkout, for ``benchmarks`` and ``tests``, behind the installed package; fixed examples.
 
-Law: nothing but the import path belongs here; fixtures live beside the tests that use them.
+Law: nothing but the import path and the profile of Hypothesis belong here; fixtures live beside the tests that use
+them. Hypothesis makes the same examples in every run, so that a failure is the change's and no chance; to look for new
+ones: ``pytest --hypothesis-profile=explore``.
 
 The checkout goes to the *end* of ``sys.path``: where asyncjit is installed, the installed package is the one that is
 tested, and a file that the wheel forgot makes a test fail here rather than at a user's.
@@ -10,6 +12,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+
+from hypothesis import settings
+
+settings.register_profile("explore")
+settings.register_profile("fixed", derandomize=True)
+settings.load_profile("fixed")
 
 CHECKOUT = str(Path(__file__).resolve().parent.parent)
 
