@@ -7,7 +7,7 @@ Arrays and the functions on them are in ``asyncjit.numpy``.
 
 from __future__ import annotations
 
-from asyncjit import random
+from asyncjit import nn, random
 from asyncjit.engine import Engine, EngineStatistics, current_engine, default_engine
 from asyncjit.errors import (
     AliasError,
@@ -104,6 +104,7 @@ __all__ = [
     "jit",
     "kernel",
     "load",
+    "nn",
     "not_captured",
     "override_settings",
     "pipeline",

@@ -15,7 +15,7 @@ from asyncjit.clock import Clock
 from asyncjit.devices import Device
 
 #: Modules whose names a user types.
-PUBLIC = ("asyncjit", "asyncjit.numpy", "asyncjit.random", "asyncjit.errors", "asyncjit.testing")
+PUBLIC = ("asyncjit", "asyncjit.numpy", "asyncjit.nn", "asyncjit.random", "asyncjit.errors", "asyncjit.testing")
 
 
 def load(name: str) -> ModuleType:
