@@ -6,9 +6,31 @@ Law: names only; a module of this package prepares arguments and calls the entri
 
 from __future__ import annotations
 
+from asyncjit.nn._normalisation import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    layer_norm_with_statistics,
+    log_softmax,
+    lp_norm,
+    mean_variance_norm,
+    rms_norm,
+    softmax,
+)
 from asyncjit.nn._rearranging import depth_to_space, space_to_depth
 
 __all__ = [
+    "batch_norm",
     "depth_to_space",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "layer_norm_with_statistics",
+    "log_softmax",
+    "lp_norm",
+    "mean_variance_norm",
+    "rms_norm",
+    "softmax",
     "space_to_depth",
 ]
