@@ -17,6 +17,7 @@ attributes (keyword arguments of the constructor), so that a program can act on 
     ├── DependencyError                 a replay that this one reads from failed or was cancelled
     ├── ReplayCancelledError            you await a replay that was cancelled before it started
     ├── SaveError                       this cannot be stored
+    ├── OnnxError                       a model cannot be read, or not be run like this
     ├── LoadError                       these bytes are not, or no longer, what was stored
     ├── DeviceError                     the world's fault
     │   ├── DeviceUnavailableError
@@ -43,6 +44,7 @@ __all__ = [
     "KernelError",
     "LoadError",
     "NothingCapturedError",
+    "OnnxError",
     "ReplayCancelledError",
     "ReplayMismatchError",
     "SaveError",
@@ -121,6 +123,13 @@ class SaveError(AsyncJitError):
 
 class LoadError(AsyncJitError):
     """What is read was not written by ``save``, not by this version, is damaged, or needs what is not there."""
+
+
+class OnnxError(AsyncJitError):
+    """An ONNX model cannot be read, needs what is not supported, or was called with what it does not take.
+
+    Carries ``node`` and ``operator`` where one is to blame.
+    """
 
 
 class DeviceError(AsyncJitError):

@@ -82,6 +82,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit.pipeline",),
     ("asyncjit.prefetch",),
     ("asyncjit.saving",),
+    ("asyncjit.onnx",),
     ("asyncjit",),
     ("asyncjit.testing",),
     ("asyncjit.demo",),
@@ -119,6 +120,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "asyncjit.prefetch": frozenset({"numpy", "anyio"}),
     "asyncjit.testing": frozenset({"numpy", "anyio"}),
     "asyncjit.saving": frozenset({"numpy"}),
+    "asyncjit.onnx": frozenset({"numpy", "anyio", "onnx", "google"}),
     "asyncjit.demo": frozenset({"numpy", "rich", "sklearn", "threadpoolctl"}),
 }
 

@@ -62,6 +62,8 @@ class Recorder:
         self.name = name
         self.device = engine.default_device
         self.dead = False
+        #: What calls are said to come from, where lines of code say nothing: a node of a model.
+        self.where = ""
         self.calls: list[ir.Call | ir.Copy] = []
         self.inputs: list[Input] = []
         #: Storages met during capture, with the buffer that stands for each, in the order of their first use.
@@ -96,7 +98,7 @@ class Recorder:
             ir.operand_of(self.buffer_of(storage), spec.shape, spec.strides, spec.dtype.name, spec.itemsize, offset)
             for storage, offset, spec in operands
         )
-        where = where_in_user_code()
+        where = self.where or where_in_user_code()
         if kernel is TRANSFER:
             self.calls.append(ir.Copy(resolved[1], resolved[0], where))
         else:

@@ -1,0 +1,44 @@
+"""Element types of ONNX as dtypes of NumPy.
+
+Law: one table, and what follows from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from asyncjit.numpy._dispatch import dtype_of
+
+__all__ = ["TEXT", "dtype_of_code", "is_text_code", "name_of_code"]
+
+TEXT = np.dtype(object)
+
+
+def dtype_of_code(code: int) -> np.dtype[Any]:
+    """The dtype of a ``TensorProto.DataType``; objects for text.
+
+    Raises:
+        ValueError: there is no such type, or arrays cannot hold it.
+    """
+    if is_text_code(code):
+        return TEXT
+    try:
+        return dtype_of(onnx.helper.tensor_dtype_to_np_dtype(code))
+    except (KeyError, TypeError):
+        raise ValueError(f"arrays cannot hold elements of type {name_of_code(code)}") from None
+
+
+def is_text_code(code: int) -> bool:
+    return code == TensorProto.STRING
+
+
+def name_of_code(code: int) -> str:
+    """``FLOAT``, ``INT64``, …, or the number where it has no name."""
+    try:
+        return str(TensorProto.DataType.Name(code))
+    except ValueError:
+        return str(code)

@@ -1,0 +1,15 @@
+"""What each operator does: one function an operator, over ``asyncjit.numpy`` and ``asyncjit.nn``.
+
+Law: handlers are thin. A file holds a family, and importing it registers its handlers; what computes is an operation in
+``asyncjit.ops``, what is known when a node is recorded comes as a NumPy array. See ``operator`` for the rules.
+"""
+
+from __future__ import annotations
+
+from asyncjit.onnx.operators import basic, control
+from asyncjit.onnx.operators._registry import ALL, Operator, Unsupported, find, names, operator, supports
+
+__all__ = ["ALL", "Operator", "Unsupported", "find", "names", "operator", "supports"]
+
+#: Importing a family registers its operators.
+FAMILIES = (basic, control)
