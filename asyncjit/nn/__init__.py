@@ -19,18 +19,22 @@ from asyncjit.nn._normalisation import (
     softmax,
 )
 from asyncjit.nn._rearranging import depth_to_space, space_to_depth
+from asyncjit.nn._recurrent import gru, lstm, rnn
 
 __all__ = [
     "batch_norm",
     "depth_to_space",
     "group_norm",
+    "gru",
     "instance_norm",
     "layer_norm",
     "layer_norm_with_statistics",
     "log_softmax",
     "lp_norm",
+    "lstm",
     "mean_variance_norm",
     "rms_norm",
+    "rnn",
     "softmax",
     "space_to_depth",
 ]

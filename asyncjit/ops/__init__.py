@@ -12,14 +12,14 @@ from typing import cast
 
 from asyncjit.errors import DeviceError
 from asyncjit.ir import Kernel, Operand
-from asyncjit.ops import creation, elementwise, linalg, movement, normalisation, random, reduction
+from asyncjit.ops import creation, elementwise, linalg, movement, normalisation, random, recurrent, reduction
 from asyncjit.ops._spec import DTYPES, REGISTRY, Op, Spec
 from asyncjit.variables import has_symbols
 
 __all__ = ["DTYPES", "REGISTRY", "Op", "Spec", "is_symbolic", "numpy_kernel"]
 
 #: The families; importing one fills the registry.
-FAMILIES = (creation, elementwise, linalg, movement, normalisation, random, reduction)
+FAMILIES = (creation, elementwise, linalg, movement, normalisation, random, recurrent, reduction)
 
 
 def numpy_kernel(kernel: Kernel, operands: tuple[Operand, ...]) -> Callable[..., object]:

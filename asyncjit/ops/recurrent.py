@@ -1,0 +1,271 @@
+"""Recurrent layers: one operation for one direction of a whole sequence.
+
+Law: float32 and float64. What the steps have in common, the products of the inputs with their weights, is one matrix
+product before the first step; a step works in views of scratch that is an output of the operation.
+
+Shapes: t steps, n rows, i inputs, u units, k gates. Operands are x (t, n, i), weights (k u, i), recurrent weights
+(k u, u), then, where the parameters say so, biases (2 k u,), first state (n, u), first cell (n, u), lengths (n,) and
+peepholes (3 u,). Outputs are all states (t, n, u), the last state (n, u) and, of an LSTM, the last cell (n, u), then
+scratch. Beyond the length of a row its states are 0 and what is carried stays; a reversed row begins at its own end.
+
+Sources: Hochreiter and Schmidhuber, "Long short-term memory", 1997, with the peepholes of Gers and Schmidhuber, 2000;
+Cho et al., "Learning phrase representations using RNN encoder-decoder", 2014; gates in ONNX's order (i, o, f, c and
+z, r, h).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from asyncjit.ir import Operand
+from asyncjit.ops._activations import Activate, activation
+from asyncjit.ops._recurrent_shapes import OPTIONAL, Cell, cell_of, infer_gru, infer_lstm, infer_rnn, recurrent_cost
+from asyncjit.ops._spec import NumPyKernel, Op, Params, register
+
+__all__: list[str] = []
+
+# The ufunc behind np.clip, which takes its output by position.
+_clip: Any = np._core.umath.clip  # type: ignore[attr-defined]
+
+#: One step of a cell: gates of the step, mask of rows that are not over or None, state of the step before, output.
+Step: TypeAlias = Callable[[Any, Any, Any, Any], None]
+
+
+def _project(x: Any, weights: Any, bias: Any, gates: Any) -> None:
+    """The share of the inputs in the gates of all steps."""
+    if x.flags.c_contiguous:
+        np.matmul(x.reshape(-1, x.shape[2]), weights.T, gates.reshape(-1, gates.shape[2]))
+    else:
+        np.matmul(x, weights.T, gates)
+    if bias is not None:
+        np.add(gates, bias, gates)
+
+
+def _walk(cell: Cell, gates: Any, states: Any, last: Any, lengths: Any, step: Step) -> None:
+    """Do the steps in their order. ``last`` holds the first state, and in the end the last one."""
+    order = range(len(states))[:: -1 if cell.is_reversed else 1]
+    if lengths is None:
+        before = last
+        for index in order:
+            out = states[index]
+            step(gates[index], None, before, out)
+            before = out
+        if before is not last:
+            np.copyto(last, before)
+        return
+    for index in order:
+        alive = (lengths > index)[:, None]
+        out = states[index]
+        step(gates[index], alive, last, out)
+        np.multiply(out, alive, out)
+        np.copyto(last, out, where=alive)
+
+
+def _bound(cell: Cell, operands: Sequence[Any]) -> tuple[dict[str, Any], Sequence[Any]]:
+    """The optional operands by name, None where they are not given, and the outputs."""
+    count = sum(cell.given)
+    given = iter(operands[:count])
+    return {
+        name: next(given) if is_given else None for name, is_given in zip(OPTIONAL, cell.given, strict=True)
+    }, operands[count:]
+
+
+def _begin(target: Any, first: Any) -> None:
+    if first is None:
+        target.fill(0)
+    else:
+        np.copyto(target, first)
+
+
+def _functions(cell: Cell, operands: tuple[Operand, ...]) -> tuple[Activate, ...]:
+    dtype = np.dtype(operands[0].dtype)
+    return tuple(activation(each, dtype) for each in cell.activations)
+
+
+# ------------------------------------------------------------------------------------------------------------- lstm
+
+
+def _lstm_gates(cell: Cell, gate: Activate, peepholes: Any, carried: Any, work: Any) -> Callable[[Any, int], None]:
+    """What opens the gates of a step before the cell changes: all three at once, where none waits for the cell."""
+    peeps = None if peepholes is None else peepholes.reshape(3, -1)
+
+    def at_once(gates: Any, u: int) -> None:
+        both = gates[:, : 3 * u]
+        gate(both, both)
+
+    def one_by_one(gates: Any, u: int) -> None:
+        i, f = gates[:, :u], gates[:, 2 * u : 3 * u]
+        if peeps is not None:
+            np.add(i, np.multiply(carried, peeps[0], work), i)
+            np.add(f, np.multiply(carried, peeps[2], work), f)
+            if cell.clip:
+                _clip(i, -cell.clip, cell.clip, i)
+                _clip(f, -cell.clip, cell.clip, f)
+        gate(i, i)
+        if cell.coupled:
+            np.subtract(1, i, f)
+        else:
+            gate(f, f)
+
+    return at_once if peeps is None and not cell.coupled else one_by_one
+
+
+def _lstm_leave(cell: Cell, gate: Activate, peepholes: Any, work: Any) -> Callable[[Any, Any], None] | None:
+    """What opens the output gate, where that waits for the new cell."""
+    if peepholes is None and not cell.coupled:
+        return None
+
+    def run(o: Any, fresh: Any) -> None:
+        if peepholes is not None:
+            np.add(o, np.multiply(fresh, peepholes.reshape(3, -1)[1], work), o)
+            if cell.clip:
+                _clip(o, -cell.clip, cell.clip, o)
+        gate(o, o)
+
+    return run
+
+
+def _lstm_step(
+    cell: Cell, functions: Sequence[Activate], recurrent: Any, peepholes: Any, carried: Any, scratch: Sequence[Any]
+) -> Step:
+    gate, candidate, leave = functions
+    (work, other), product = scratch
+    transposed, u, clip = recurrent.T, recurrent.shape[1], cell.clip
+    open_gates = _lstm_gates(cell, gate, peepholes, carried, work)
+    open_output = _lstm_leave(cell, gate, peepholes, work)
+
+    def run(gates: Any, alive: Any, before: Any, out: Any) -> None:
+        np.matmul(before, transposed, product)
+        np.add(gates, product, gates)
+        if clip and peepholes is None:
+            _clip(gates, -clip, clip, gates)
+        elif clip:
+            # The input and forget gates are clipped when the cell has had its say.
+            _clip(gates[:, 3 * u :], -clip, clip, gates[:, 3 * u :])
+        open_gates(gates, u)
+        i, o, f, z = gates[:, :u], gates[:, u : 2 * u], gates[:, 2 * u : 3 * u], gates[:, 3 * u :]
+        candidate(z, z)
+        np.multiply(i, z, z)
+        # Rows that are over keep their cell, so a new one is made beside it.
+        fresh = carried if alive is None else other
+        np.multiply(f, carried, fresh)
+        np.add(fresh, z, fresh)
+        if open_output is not None:
+            open_output(o, fresh)
+        leave(fresh, work)
+        np.multiply(o, work, out)
+        if alive is not None:
+            np.copyto(carried, fresh, where=alive)
+
+    return run
+
+
+def _lstm(params: Params, operands: tuple[Operand, ...]) -> NumPyKernel:
+    cell = cell_of(params)
+    functions = _functions(cell, operands)
+
+    def run(x: Any, weights: Any, recurrent: Any, *rest: Any) -> None:
+        given, (states, last, carried, gates, *scratch) = _bound(cell, rest)
+        bias, half = given["bias"], 4 * recurrent.shape[1]
+        _project(x, weights, None if bias is None else bias[:half] + bias[half:], gates)
+        _begin(last, given["state"])
+        _begin(carried, given["cell"])
+        step = _lstm_step(cell, functions, recurrent, given["peepholes"], carried, scratch)
+        _walk(cell, gates, states, last, given["lengths"], step)
+
+    return run
+
+
+# -------------------------------------------------------------------------------------------------------------- gru
+
+
+def _gru_step(cell: Cell, functions: Sequence[Activate], recurrent: Any, bias_h: Any, scratch: Sequence[Any]) -> Step:
+    gate, candidate = functions
+    (work, _), product = scratch
+    u = recurrent.shape[1]
+    transposed = recurrent.T if cell.coupled else recurrent[: 2 * u].T
+    transposed_h = recurrent[2 * u :].T
+
+    def run(gates: Any, alive: Any, before: Any, out: Any) -> None:
+        both, h = gates[:, : 2 * u], gates[:, 2 * u :]
+        z, r = gates[:, :u], gates[:, u : 2 * u]
+        np.matmul(before, transposed, product if cell.coupled else product[:, : 2 * u])
+        np.add(both, product[:, : 2 * u], both)
+        if cell.clip:
+            _clip(both, -cell.clip, cell.clip, both)
+        gate(both, both)
+        if cell.coupled:
+            share = product[:, 2 * u :]
+            if bias_h is not None:
+                np.add(share, bias_h, share)
+            np.multiply(r, share, work)
+        else:
+            np.multiply(r, before, r)
+            np.matmul(r, transposed_h, work)
+        np.add(h, work, h)
+        if cell.clip:
+            _clip(h, -cell.clip, cell.clip, h)
+        candidate(h, h)
+        np.subtract(before, h, work)
+        np.multiply(z, work, work)
+        np.add(h, work, out)
+
+    return run
+
+
+def _gru(params: Params, operands: tuple[Operand, ...]) -> NumPyKernel:
+    cell = cell_of(params)
+    functions = _functions(cell, operands)
+
+    def run(x: Any, weights: Any, recurrent: Any, *rest: Any) -> None:
+        given, (states, last, gates, *scratch) = _bound(cell, rest)
+        bias, u = given["bias"], recurrent.shape[1]
+        first, bias_h = None, None
+        if bias is not None:
+            first, second = bias[: 3 * u].copy(), bias[3 * u :]
+            first[: 2 * u] += second[: 2 * u]
+            # With the reset after the product, the recurrent bias of the candidate is reset too.
+            if cell.coupled:
+                bias_h = second[2 * u :]
+            else:
+                first[2 * u :] += second[2 * u :]
+        _project(x, weights, first, gates)
+        _begin(last, given["state"])
+        step = _gru_step(cell, functions, recurrent, bias_h, scratch)
+        _walk(cell, gates, states, last, given["lengths"], step)
+
+    return run
+
+
+# -------------------------------------------------------------------------------------------------------------- rnn
+
+
+def _rnn(params: Params, operands: tuple[Operand, ...]) -> NumPyKernel:
+    cell = cell_of(params)
+    (function,) = _functions(cell, operands)
+
+    def run(x: Any, weights: Any, recurrent: Any, *rest: Any) -> None:
+        given, (states, last, gates, product) = _bound(cell, rest)
+        bias, transposed = given["bias"], recurrent.T
+        u = len(recurrent)
+        _project(x, weights, None if bias is None else bias[:u] + bias[u:], gates)
+        _begin(last, given["state"])
+
+        def step(gates: Any, alive: Any, before: Any, out: Any) -> None:
+            np.matmul(before, transposed, product)
+            np.add(gates, product, gates)
+            if cell.clip:
+                _clip(gates, -cell.clip, cell.clip, gates)
+            function(gates, out)
+
+        _walk(cell, gates, states, last, given["lengths"], step)
+
+    return run
+
+
+register(Op(name="lstm", infer=infer_lstm, kernel=_lstm, cost=recurrent_cost))
+register(Op(name="gru", infer=infer_gru, kernel=_gru, cost=recurrent_cost))
+register(Op(name="rnn", infer=infer_rnn, kernel=_rnn, cost=recurrent_cost))
