@@ -1,8 +1,8 @@
 """``a[key]`` and ``a[key] = value``.
 
 Law: basic keys (integers, slices, Ellipsis, None) are views with NumPy's offsets and strides; integer arrays gather and
-scatter; a boolean mask may choose where to assign, but not what to select, because the number of elements that it
-selects is a value.
+scatter; a boolean mask may choose where to assign. How many elements one selects is a value: it is read on the host,
+which a captured function may not do.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from asyncjit.errors import CaptureError
 from asyncjit.numpy._dispatch import Prepared, apply, bounded_put, prepare, run
 from asyncjit.numpy._elementwise import NUMBERS, constant, elementwise
 from asyncjit.numpy._handle import Handle
@@ -82,11 +81,7 @@ class Indexing(Handle):
         if not has_arrays:
             return self._view(*index(self._shape, self._strides, parts))
         if any(isinstance(part, Handle) and part._dtype.kind == "b" for part in parts):
-            raise CaptureError(
-                f"a boolean mask on an array of shape {self._shape} selects as many elements as values say; "
-                "use where(mask, a, b), or multiply by the mask",
-                shape=self._shape,
-            )
+            parts = self._positions(key)
         view, axes, indices = self._advanced(parts)
         operands: list[Self] = [view, *indices]
         return apply("take" if len(axes) == 1 else "gather", operands, axes)
@@ -131,6 +126,33 @@ class Indexing(Handle):
         if masks and len(parts) == 1 and masks[0].ndim > 1:
             return parts, True
         return expand_ellipsis(tuple(parts), len(self._shape)), has_arrays
+
+    def _positions(self, key: Any) -> list[Any]:
+        """The key with positions in place of boolean masks, whose values are read.
+
+        Raises:
+            HostReadError: in a captured function. WouldBlockError: in a running loop, for a mask that was not awaited.
+        """
+        parts: list[Any] = []
+        for part in key if isinstance(key, tuple) else (key,):
+            mask = self._constant(np.asarray(part)) if isinstance(part, (list, np.ndarray)) else part
+            if not isinstance(mask, Handle) or mask._dtype.kind != "b":
+                parts.append(part)
+                continue
+            axis = self._axis_of(parts)
+            if not same_shape(mask._shape, self._shape[axis : axis + mask.ndim]):
+                raise IndexError(
+                    f"a mask of shape {mask._shape} does not lie on axes from {axis} of an array of shape {self._shape}"
+                )
+            host = mask._host("a boolean mask, which selects as many elements as it has True,")
+            parts += [self._constant(places) for places in np.nonzero(host)]
+        return self._parts(tuple(parts))[0]
+
+    def _axis_of(self, before: list[Any]) -> int:
+        """The axis that the part of a key behind ``before`` is for."""
+        if any(part is Ellipsis for part in before):
+            raise IndexError("a boolean mask behind an Ellipsis; write out the axes before it as slices")
+        return sum(part is not None for part in before)
 
     def _advanced(self, parts: list[Any]) -> tuple[Self, tuple[int, ...], list[Any]]:
         """A basic view, the axes of it that arrays index, and the arrays; integers beside arrays count as arrays."""

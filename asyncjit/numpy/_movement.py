@@ -10,23 +10,27 @@ import math
 from collections.abc import Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from asyncjit.numpy._array import Array
 from asyncjit.numpy._dispatch import apply
 from asyncjit.numpy._elementwise import ArrayLike, Composite, constant
 from asyncjit.numpy._folds import Axis
 from asyncjit.numpy._layout import as_int, broadcast_strides, normalize_axes, normalize_axis
 from asyncjit.ops._spec import broadcast
-from asyncjit.symbols import Int, same
+from asyncjit.symbols import Expr, Int, same
 
 __all__ = [
     "astype",
     "broadcast_arrays",
+    "broadcast_shapes",
     "broadcast_to",
     "concatenate",
     "copy",
     "expand_dims",
     "flip",
     "matrix_transpose",
+    "meshgrid",
     "moveaxis",
     "permute_dims",
     "ravel",
@@ -132,6 +136,28 @@ def broadcast_arrays(*arrays: ArrayLike) -> tuple[Array, ...]:
     return tuple(broadcast_to(each, shape) for each in given)
 
 
+def broadcast_shapes(*shapes: Sequence[Int]) -> tuple[Int, ...]:
+    """The common shape of ``shapes``. ValueError where they have none."""
+    return broadcast("broadcast_shapes", [tuple(map(as_int, shape)) for shape in shapes])
+
+
+def meshgrid(*arrays: ArrayLike, indexing: str = "xy") -> tuple[Array, ...]:
+    """Coordinates of a grid from those along each axis, as new arrays of one shape.
+
+    With "ij" the axes of the result are those of the arrays; with "xy" the first two are exchanged.
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f'meshgrid: indexing is "xy" or "ij", not {indexing!r}')
+    given = [as_array(each).ravel() for each in arrays]
+    spread = [
+        each.reshape(tuple(-1 if axis == place else 1 for axis in range(len(given))))
+        for place, each in enumerate(given)
+    ]
+    if indexing == "xy" and len(spread) > 1:
+        spread = [each.swapaxes(0, 1) for each in spread]
+    return tuple(each.copy() for each in broadcast_arrays(*spread))
+
+
 def concatenate(arrays: Sequence[ArrayLike], /, axis: int | None = 0) -> Array:
     """Arrays joined along an axis, flattened first with ``axis=None``; dtypes are promoted."""
     given = [as_array(each) for each in arrays]
@@ -189,15 +215,26 @@ def roll(x: ArrayLike, /, shift: Int, axis: int | None = None) -> Array:
     return concatenate([array[(*lead, slice(cut, None))], array[(*lead, slice(None, cut))]], axis=place)
 
 
-def repeat(x: ArrayLike, repeats: Int, /, axis: int | None = None) -> Array:
-    """Each element ``repeats`` times in a row along ``axis``, or of the flattened array."""
+def repeat(x: ArrayLike, repeats: Int | ArrayLike, /, *, axis: int | None = None) -> Array:
+    """Each element ``repeats`` times in a row along ``axis``, or of the flattened array.
+
+    ``repeats`` has one count for all or one for each element along the axis. Counts are needed for the shape: those of
+    an array are read, which a captured function may not do (``HostReadError``); a list or a NumPy array is known.
+    """
     array = as_array(x)
     if axis is None:
         return repeat(array.ravel(), repeats, axis=0)
     place = normalize_axis(axis, array.ndim, "repeat")
-    shape = array.shape
-    spread = broadcast_to(expand_dims(array, place + 1), (*shape[: place + 1], repeats, *shape[place + 1 :]))
-    return spread.copy().reshape(*shape[:place], shape[place] * repeats, *shape[place + 1 :])
+    if not isinstance(repeats, (int, Expr, np.integer)):
+        counts = repeats._host("repeat") if isinstance(repeats, Array) else np.asarray(repeats)
+        if counts.size != 1:
+            return take(array, np.repeat(np.arange(array.shape[place]), counts), axis=place)
+        repeats = counts.item()
+    count, shape = as_int(repeats), array.shape
+    if count < 0:
+        raise ValueError(f"repeat: counts are at least 0, got {count}")
+    spread = broadcast_to(expand_dims(array, place + 1), (*shape[: place + 1], count, *shape[place + 1 :]))
+    return spread.copy().reshape(*shape[:place], shape[place] * count, *shape[place + 1 :])
 
 
 def tile(x: ArrayLike, repetitions: int | Sequence[int], /) -> Array:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
-
-import numpy as np
+from typing import Any
 
 from asyncjit.numpy._array import Array
+from asyncjit.numpy._creation import full
 from asyncjit.numpy._dispatch import apply
 from asyncjit.numpy._elementwise import ArrayLike
 from asyncjit.numpy._folds import Axis, running
-from asyncjit.numpy._movement import as_array, moveaxis
+from asyncjit.numpy._layout import normalize_axis
+from asyncjit.numpy._movement import as_array, concatenate, moveaxis
 
 __all__ = [
     "all",
@@ -27,6 +27,7 @@ __all__ = [
     "cumsum",
     "cumulative_prod",
     "cumulative_sum",
+    "det",
     "dot",
     "matmul",
     "max",
@@ -102,18 +103,32 @@ def count_nonzero(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False)
     return (as_array(x) != 0).sum(axis, keepdims=keepdims)
 
 
-def cumulative_sum(x: ArrayLike, /, axis: int | None = None, dtype: Any = None) -> Array:
-    """Running sum along ``axis``, which may be left out for one axis only."""
-    return running(as_array(x), "cumulative_sum", _only_axis(x, axis), dtype)
+def cumulative_sum(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    """Running sum along ``axis``, which may be left out for one axis only; 0 first with ``include_initial``."""
+    return _running("cumulative_sum", x, axis, dtype, 0 if include_initial else None)
 
 
-def cumulative_prod(x: ArrayLike, /, axis: int | None = None, dtype: Any = None) -> Array:
-    """Running product along ``axis``, which may be left out for one axis only."""
-    return running(as_array(x), "cumulative_prod", _only_axis(x, axis), dtype)
+def cumulative_prod(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    """Running product along ``axis``, which may be left out for one axis only; 1 first with ``include_initial``."""
+    return _running("cumulative_prod", x, axis, dtype, 1 if include_initial else None)
 
 
-def _only_axis(x: ArrayLike, axis: int | None) -> int:
-    if axis is None and np.ndim(cast(Any, x)) != 1:
+def _running(name: str, x: ArrayLike, axis: int | None, dtype: Any, initial: int | None) -> Array:
+    array = as_array(x)
+    place = normalize_axis(_only_axis(array, axis), array.ndim, name)
+    result = running(array, name, place, dtype)
+    if initial is None:
+        return result
+    shape = (*array.shape[:place], 1, *array.shape[place + 1 :])
+    return concatenate([full(shape, initial, result.dtype, device=array.device), result], axis=place)
+
+
+def _only_axis(x: Array, axis: int | None) -> int:
+    if axis is None and x.ndim != 1:
         raise ValueError("a running sum or product over an array of several axes needs axis=")
     return 0 if axis is None else axis
 
@@ -141,6 +156,12 @@ def dot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
             f"dot takes at most two axes, got shapes {left.shape} and {right.shape}; use matmul or tensordot"
         )
     return left.dot(right)
+
+
+def det(x: ArrayLike, /) -> Array:
+    """Determinants of the matrices in the last two axes; float32, float64 and complex ones, integers as float64."""
+    array = as_array(x)
+    return apply("det", (array if array.dtype.kind in "fc" else array.astype("float64"),))
 
 
 def vecdot(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1) -> Array:

@@ -1,7 +1,8 @@
 """The operations: one entry each, with a shape and dtype rule, a NumPy kernel and a cost.
 
-Law: imports core and NumPy only. A family is a module (``elementwise``, ``reduction``, ``linalg``, ``movement``,
-``creation``, ``random``); an operation is one entry in it, and adding one is adding that entry.
+Law: imports core and NumPy only. A family is a module (``elementwise``, ``special``, ``reduction``, ``linalg``,
+``movement``, ``indexing``, ``sorting``, ``creation``, ``random``); an operation is one entry in it, and adding one is
+adding that entry.
 """
 
 from __future__ import annotations
@@ -12,14 +13,38 @@ from typing import cast
 
 from asyncjit.errors import DeviceError
 from asyncjit.ir import Kernel, Operand
-from asyncjit.ops import creation, elementwise, linalg, movement, normalisation, random, recurrent, reduction
+from asyncjit.ops import (
+    creation,
+    elementwise,
+    indexing,
+    linalg,
+    movement,
+    normalisation,
+    random,
+    recurrent,
+    reduction,
+    sorting,
+    special,
+)
 from asyncjit.ops._spec import DTYPES, REGISTRY, Op, Spec
 from asyncjit.variables import has_symbols
 
 __all__ = ["DTYPES", "REGISTRY", "Op", "Spec", "is_symbolic", "numpy_kernel"]
 
 #: The families; importing one fills the registry.
-FAMILIES = (creation, elementwise, linalg, movement, normalisation, random, recurrent, reduction)
+FAMILIES = (
+    creation,
+    elementwise,
+    indexing,
+    linalg,
+    movement,
+    normalisation,
+    random,
+    recurrent,
+    reduction,
+    sorting,
+    special,
+)
 
 
 def numpy_kernel(kernel: Kernel, operands: tuple[Operand, ...]) -> Callable[..., object]:

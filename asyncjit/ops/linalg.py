@@ -1,17 +1,18 @@
-"""Matrix products.
+"""Matrix products, and the determinant.
 
-Law: the generalised ufuncs of NumPy, which write into ``out``; every other product is made of these and of views.
+Law: the generalised ufuncs of NumPy; every other product is made of these and of views.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from asyncjit.ir import Cost
-from asyncjit.ops._spec import Op, Params, Shape, Spec, broadcast, register
+from asyncjit.ops._spec import NumPyKernel, Op, Params, Shape, Spec, broadcast, register
 from asyncjit.ops.elementwise import ufunc_dtypes
 from asyncjit.symbols import same, upper
 
@@ -50,9 +51,31 @@ def _product_cost(inputs: Sequence[Spec], outputs: Sequence[Spec], params: Param
     return Cost(2 * outputs[0].size * upper(inputs[0].shape[-1]), nbytes)
 
 
+def _infer_det(specs: tuple[Spec, ...], params: Params) -> tuple[Spec, ...]:
+    (spec,) = specs
+    if len(spec.shape) < 2 or not same(spec.shape[-1], spec.shape[-2]):
+        raise ValueError(f"det: the last two axes make square matrices, got shape {spec.shape}")
+    if spec.dtype.name not in ("float32", "float64", "complex64", "complex128"):
+        raise TypeError(f"det is not defined for {spec.dtype}; use astype with float32 or float64")
+    return (Spec(spec.shape[:-2], spec.dtype),)
+
+
+def _det_cost(inputs: Sequence[Spec], outputs: Sequence[Spec], params: Params) -> Cost:
+    return Cost(inputs[0].size * upper(inputs[0].shape[-1]), inputs[0].nbytes)
+
+
+def _det(params: Params, operands: object) -> NumPyKernel:
+    def run(matrices: Any, out: Any) -> None:
+        # Allocates the determinants, and one matrix at a time.
+        out[...] = np.linalg.det(matrices)
+
+    return run
+
+
 def _plain(ufunc: np.ufunc, params: Params, operands: object) -> np.ufunc:
     return ufunc
 
 
 register(Op(name="matmul", infer=_infer_matmul, kernel=partial(_plain, np.matmul), cost=_product_cost))
 register(Op(name="vecdot", infer=_infer_vecdot, kernel=partial(_plain, np.vecdot), cost=_product_cost))
+register(Op(name="det", infer=_infer_det, kernel=_det, cost=_det_cost))

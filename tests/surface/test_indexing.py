@@ -68,10 +68,49 @@ def test_bad_keys_say_what_a_key_may_be() -> None:
     ]:
         with pytest.raises(IndexError, match=message):
             ours[key]
-    with pytest.raises(CaptureError, match="where"):
-        ours[ours > 3]
+    for mask in (ours[:2] > 3, (slice(None), ours > 3)):
+        with pytest.raises(IndexError, match="does not lie on axes from"):
+            ours[mask]
+    with pytest.raises(IndexError, match="behind an Ellipsis"):
+        ours[..., ours[0] > 3]
     with pytest.raises(TypeError, match="float64"):
         ours[anp.asarray([0.0, 1.0])]
+
+
+def test_a_mask_selects_as_numpys_does_where_its_values_may_be_read() -> None:
+    host = sample("float32", (3, 4, 2))
+    ours = anp.asarray(host)
+    mask, rows, columns = host > 0, np.array([True, False, True]), np.array([False, True, True, False])
+    for key in (mask, rows, (rows, 1), (slice(None), columns), (slice(1, 3), columns, 0), mask[:, :, 0], (rows, [1, 2])):
+        ours_key = tuple(map(_ours, key)) if isinstance(key, tuple) else _ours(key)
+        same_bits(ours[ours_key], host[key])
+        same_bits(ours[key], host[key])
+
+
+def _ours(part: Any) -> Any:
+    return anp.asarray(part) if isinstance(part, np.ndarray) else part
+
+
+def test_a_mask_is_refused_in_a_captured_function_and_in_a_loop_before_it_was_awaited() -> None:
+    @aj.jit
+    def positive(x: aj.Array) -> aj.Array:
+        return x[x > 0]
+
+    async def main() -> None:
+        x = anp.asarray([1.0, -2.0, 3.0])
+        mask = x > 0
+        with pytest.raises(aj.WouldBlockError, match="boolean mask"):
+            x[mask]
+        await mask
+        assert np.asarray(await x[mask]).tolist() == [1, 3]
+        with pytest.raises(aj.HostReadError, match=r"boolean mask.*float\(x\)|boolean mask.*where"):
+            await positive(x)
+
+    token = recording.set(None)
+    try:
+        asyncio.run(main())
+    finally:
+        recording.reset(token)
 
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
