@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+import asyncjit as aj
 import asyncjit.numpy as anp
-from asyncjit.errors import CaptureError
+from asyncjit.numpy._dispatch import recording
 from tests.surface.immediate import ImmediateSink, immediate
 from tests.surface.samples import DTYPE_NAMES, pair, same_bits, sample
 
@@ -81,7 +83,15 @@ def test_a_mask_selects_as_numpys_does_where_its_values_may_be_read() -> None:
     host = sample("float32", (3, 4, 2))
     ours = anp.asarray(host)
     mask, rows, columns = host > 0, np.array([True, False, True]), np.array([False, True, True, False])
-    for key in (mask, rows, (rows, 1), (slice(None), columns), (slice(1, 3), columns, 0), mask[:, :, 0], (rows, [1, 2])):
+    for key in (
+        mask,
+        rows,
+        (rows, 1),
+        (slice(None), columns),
+        (slice(1, 3), columns, 0),
+        mask[:, :, 0],
+        (rows, [1, 2]),
+    ):
         ours_key = tuple(map(_ours, key)) if isinstance(key, tuple) else _ours(key)
         same_bits(ours[ours_key], host[key])
         same_bits(ours[key], host[key])
