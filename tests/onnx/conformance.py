@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import onnx.backend.test
+
 from asyncjit.onnx.backend import AsyncJitBackend
 
 __all__ = ["cases", "main", "run"]
