@@ -30,7 +30,7 @@ __all__: list[str] = []
 # The ufunc behind np.clip, which takes its output by position.
 _clip: Any = np._core.umath.clip  # type: ignore[attr-defined]
 
-#: One step of a cell: gates of the step, mask of rows that are not over or None, state of the step before, output.
+#: One step of a cell: gates of the step by gate, mask of rows that are not over or None, state before, output.
 Step: TypeAlias = Callable[[Any, Any, Any, Any], None]
 
 
@@ -46,12 +46,14 @@ def _project(x: Any, weights: Any, bias: Any, gates: Any) -> None:
 
 def _walk(cell: Cell, gates: Any, states: Any, last: Any, lengths: Any, step: Step) -> None:
     """Do the steps in their order. ``last`` holds the first state, and in the end the last one."""
-    order = range(len(states))[:: -1 if cell.is_reversed else 1]
+    t, n, u = states.shape
+    by_gate = gates.reshape(t, n, gates.shape[2] // max(u, 1), u).transpose(0, 2, 1, 3)
+    order = range(t)[:: -1 if cell.is_reversed else 1]
     if lengths is None:
         before = last
         for index in order:
             out = states[index]
-            step(gates[index], None, before, out)
+            step(by_gate[index], None, before, out)
             before = out
         if before is not last:
             np.copyto(last, before)
@@ -59,7 +61,7 @@ def _walk(cell: Cell, gates: Any, states: Any, last: Any, lengths: Any, step: St
     for index in order:
         alive = (lengths > index)[:, None]
         out = states[index]
-        step(gates[index], alive, last, out)
+        step(by_gate[index], alive, last, out)
         np.multiply(out, alive, out)
         np.copyto(last, out, where=alive)
 
@@ -85,42 +87,65 @@ def _functions(cell: Cell, operands: tuple[Operand, ...]) -> tuple[Activate, ...
     return tuple(activation(each, dtype) for each in cell.activations)
 
 
+def _product(recurrent: Any, turned: Any, out: Any) -> Callable[[Any], object]:
+    """What puts the products of a state with the weights of each gate into ``out`` (k, n, u).
+
+    One gate after the other, so that what follows works in memory without gaps: a step of 4 rows of 128 takes 57 us
+    with a product a gate, 79 us with one for all. A single row has no gaps, and takes 21 us against 26 us at once.
+    """
+    k, n, u = out.shape
+    if n == 1:
+        matrix, flat = recurrent.T, out.reshape(1, k * u)
+    else:
+        matrix, flat = recurrent.reshape(k, u, u).transpose(0, 2, 1), out
+    if turned.size:
+        copy = turned.reshape(matrix.shape)
+        np.copyto(copy, matrix)
+        matrix = copy
+
+    def run(state: Any) -> None:
+        np.matmul(state, matrix, flat)
+
+    return run
+
+
 # ------------------------------------------------------------------------------------------------------------- lstm
 
 
-def _lstm_gates(cell: Cell, gate: Activate, peepholes: Any, carried: Any, work: Any) -> Callable[[Any, int], None]:
+def _lstm_gates(
+    cell: Cell, gate: Activate, peepholes: Any, carried: Any, product: Any, work: Any
+) -> Callable[[], None]:
     """What opens the gates of a step before the cell changes: all three at once, where none waits for the cell."""
-    peeps = None if peepholes is None else peepholes.reshape(3, -1)
+    i, _, f, _ = product
+    both, clip = product[:3], cell.clip
 
-    def at_once(gates: Any, u: int) -> None:
-        both = gates[:, : 3 * u]
+    def at_once() -> None:
         gate(both, both)
 
-    def one_by_one(gates: Any, u: int) -> None:
-        i, f = gates[:, :u], gates[:, 2 * u : 3 * u]
-        if peeps is not None:
-            np.add(i, np.multiply(carried, peeps[0], work), i)
-            np.add(f, np.multiply(carried, peeps[2], work), f)
-            if cell.clip:
-                _clip(i, -cell.clip, cell.clip, i)
-                _clip(f, -cell.clip, cell.clip, f)
+    def one_by_one() -> None:
+        if peepholes is not None:
+            np.add(i, np.multiply(carried, peepholes[0], work), i)
+            np.add(f, np.multiply(carried, peepholes[2], work), f)
+            if clip:
+                _clip(i, -clip, clip, i)
+                _clip(f, -clip, clip, f)
         gate(i, i)
         if cell.coupled:
             np.subtract(1, i, f)
         else:
             gate(f, f)
 
-    return at_once if peeps is None and not cell.coupled else one_by_one
+    return at_once if peepholes is None and not cell.coupled else one_by_one
 
 
-def _lstm_leave(cell: Cell, gate: Activate, peepholes: Any, work: Any) -> Callable[[Any, Any], None] | None:
+def _lstm_leave(cell: Cell, gate: Activate, peepholes: Any, o: Any, work: Any) -> Callable[[Any], None] | None:
     """What opens the output gate, where that waits for the new cell."""
     if peepholes is None and not cell.coupled:
         return None
 
-    def run(o: Any, fresh: Any) -> None:
+    def run(fresh: Any) -> None:
         if peepholes is not None:
-            np.add(o, np.multiply(fresh, peepholes.reshape(3, -1)[1], work), o)
+            np.add(o, np.multiply(fresh, peepholes[1], work), o)
             if cell.clip:
                 _clip(o, -cell.clip, cell.clip, o)
         gate(o, o)
@@ -129,24 +154,22 @@ def _lstm_leave(cell: Cell, gate: Activate, peepholes: Any, work: Any) -> Callab
 
 
 def _lstm_step(
-    cell: Cell, functions: Sequence[Activate], recurrent: Any, peepholes: Any, carried: Any, scratch: Sequence[Any]
+    cell: Cell, functions: Sequence[Activate], multiply: Callable[[Any], object], peepholes: Any, memory: Sequence[Any]
 ) -> Step:
     gate, candidate, leave = functions
-    (work, other), product = scratch
-    transposed, u, clip = recurrent.T, recurrent.shape[1], cell.clip
-    open_gates = _lstm_gates(cell, gate, peepholes, carried, work)
-    open_output = _lstm_leave(cell, gate, peepholes, work)
+    carried, product, (work, other) = memory
+    (i, o, f, z), clip = product, cell.clip
+    # With peepholes the other gates are clipped when the cell has had its say.
+    clipped = product if peepholes is None else z
+    open_gates = _lstm_gates(cell, gate, peepholes, carried, product, work)
+    open_output = _lstm_leave(cell, gate, peepholes, o, work)
 
     def run(gates: Any, alive: Any, before: Any, out: Any) -> None:
-        np.matmul(before, transposed, product)
-        np.add(gates, product, gates)
-        if clip and peepholes is None:
-            _clip(gates, -clip, clip, gates)
-        elif clip:
-            # The input and forget gates are clipped when the cell has had its say.
-            _clip(gates[:, 3 * u :], -clip, clip, gates[:, 3 * u :])
-        open_gates(gates, u)
-        i, o, f, z = gates[:, :u], gates[:, u : 2 * u], gates[:, 2 * u : 3 * u], gates[:, 3 * u :]
+        multiply(before)
+        np.add(gates, product, product)
+        if clip:
+            _clip(clipped, -clip, clip, clipped)
+        open_gates()
         candidate(z, z)
         np.multiply(i, z, z)
         # Rows that are over keep their cell, so a new one is made beside it.
@@ -154,7 +177,7 @@ def _lstm_step(
         np.multiply(f, carried, fresh)
         np.add(fresh, z, fresh)
         if open_output is not None:
-            open_output(o, fresh)
+            open_output(fresh)
         leave(fresh, work)
         np.multiply(o, work, out)
         if alive is not None:
@@ -168,12 +191,13 @@ def _lstm(params: Params, operands: tuple[Operand, ...]) -> NumPyKernel:
     functions = _functions(cell, operands)
 
     def run(x: Any, weights: Any, recurrent: Any, *rest: Any) -> None:
-        given, (states, last, carried, gates, *scratch) = _bound(cell, rest)
-        bias, half = given["bias"], 4 * recurrent.shape[1]
-        _project(x, weights, None if bias is None else bias[:half] + bias[half:], gates)
+        given, (states, last, carried, gates, product, turned, rows) = _bound(cell, rest)
+        bias, peepholes, width = given["bias"], given["peepholes"], len(recurrent)
+        _project(x, weights, None if bias is None else bias[:width] + bias[width:], gates)
         _begin(last, given["state"])
         _begin(carried, given["cell"])
-        step = _lstm_step(cell, functions, recurrent, given["peepholes"], carried, scratch)
+        peeps = None if peepholes is None else peepholes.reshape(3, -1)
+        step = _lstm_step(cell, functions, _product(recurrent, turned, product), peeps, (carried, product, rows))
         _walk(cell, gates, states, last, given["lengths"], step)
 
     return run
@@ -182,32 +206,32 @@ def _lstm(params: Params, operands: tuple[Operand, ...]) -> NumPyKernel:
 # -------------------------------------------------------------------------------------------------------------- gru
 
 
-def _gru_step(cell: Cell, functions: Sequence[Activate], recurrent: Any, bias_h: Any, scratch: Sequence[Any]) -> Step:
+def _gru_step(
+    cell: Cell, functions: Sequence[Activate], recurrent: Any, turned: Any, bias_h: Any, product: Any, work: Any
+) -> Step:
     gate, candidate = functions
-    (work, _), product = scratch
-    u = recurrent.shape[1]
-    transposed = recurrent.T if cell.coupled else recurrent[: 2 * u].T
-    transposed_h = recurrent[2 * u :].T
+    u, clip, reset_after = recurrent.shape[1], cell.clip, cell.coupled
+    z, r, h = product
+    both = product[:2]
+    last = recurrent[2 * u :].T
+    multiply = _product(recurrent, turned, product) if reset_after else _product(recurrent[: 2 * u], turned[:0], both)
 
     def run(gates: Any, alive: Any, before: Any, out: Any) -> None:
-        both, h = gates[:, : 2 * u], gates[:, 2 * u :]
-        z, r = gates[:, :u], gates[:, u : 2 * u]
-        np.matmul(before, transposed, product if cell.coupled else product[:, : 2 * u])
-        np.add(both, product[:, : 2 * u], both)
-        if cell.clip:
-            _clip(both, -cell.clip, cell.clip, both)
+        multiply(before)
+        np.add(gates[:2], both, both)
+        if clip:
+            _clip(both, -clip, clip, both)
         gate(both, both)
-        if cell.coupled:
-            share = product[:, 2 * u :]
-            if bias_h is not None:
-                np.add(share, bias_h, share)
-            np.multiply(r, share, work)
-        else:
+        if not reset_after:
             np.multiply(r, before, r)
-            np.matmul(r, transposed_h, work)
-        np.add(h, work, h)
-        if cell.clip:
-            _clip(h, -cell.clip, cell.clip, h)
+            np.matmul(r, last, h)
+        else:
+            if bias_h is not None:
+                np.add(h, bias_h, h)
+            np.multiply(r, h, h)
+        np.add(gates[2], h, h)
+        if clip:
+            _clip(h, -clip, clip, h)
         candidate(h, h)
         np.subtract(before, h, work)
         np.multiply(z, work, work)
@@ -221,7 +245,7 @@ def _gru(params: Params, operands: tuple[Operand, ...]) -> NumPyKernel:
     functions = _functions(cell, operands)
 
     def run(x: Any, weights: Any, recurrent: Any, *rest: Any) -> None:
-        given, (states, last, gates, *scratch) = _bound(cell, rest)
+        given, (states, last, gates, product, turned, rows) = _bound(cell, rest)
         bias, u = given["bias"], recurrent.shape[1]
         first, bias_h = None, None
         if bias is not None:
@@ -234,7 +258,7 @@ def _gru(params: Params, operands: tuple[Operand, ...]) -> NumPyKernel:
                 first[2 * u :] += second[2 * u :]
         _project(x, weights, first, gates)
         _begin(last, given["state"])
-        step = _gru_step(cell, functions, recurrent, bias_h, scratch)
+        step = _gru_step(cell, functions, recurrent, turned, bias_h, product, rows[0])
         _walk(cell, gates, states, last, given["lengths"], step)
 
     return run
@@ -248,18 +272,18 @@ def _rnn(params: Params, operands: tuple[Operand, ...]) -> NumPyKernel:
     (function,) = _functions(cell, operands)
 
     def run(x: Any, weights: Any, recurrent: Any, *rest: Any) -> None:
-        given, (states, last, gates, product) = _bound(cell, rest)
-        bias, transposed = given["bias"], recurrent.T
-        u = len(recurrent)
+        given, (states, last, gates, product, turned, _) = _bound(cell, rest)
+        bias, u = given["bias"], len(recurrent)
         _project(x, weights, None if bias is None else bias[:u] + bias[u:], gates)
         _begin(last, given["state"])
+        multiply, fresh = _product(recurrent, turned, product), product[0]
 
         def step(gates: Any, alive: Any, before: Any, out: Any) -> None:
-            np.matmul(before, transposed, product)
-            np.add(gates, product, gates)
+            multiply(before)
+            np.add(gates[0], fresh, fresh)
             if cell.clip:
-                _clip(gates, -cell.clip, cell.clip, gates)
-            function(gates, out)
+                _clip(fresh, -cell.clip, cell.clip, fresh)
+            function(fresh, out)
 
         _walk(cell, gates, states, last, given["lengths"], step)
 
