@@ -7,6 +7,8 @@ Arrays and the functions on them are in ``asyncjit.numpy``.
 
 from __future__ import annotations
 
+import importlib
+
 from asyncjit import nn, random
 from asyncjit.engine import Engine, EngineStatistics, current_engine, default_engine
 from asyncjit.errors import (
@@ -122,3 +124,10 @@ __all__ = [
 __version__ = "0.1.0"
 
 _set_eager_sink(_eager_sink)
+
+
+def __getattr__(name: str) -> object:
+    # Imported when it is asked for: it needs a package that not everybody has.
+    if name == "onnx":
+        return importlib.import_module("asyncjit.onnx")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,7 +25,7 @@ from asyncjit.numpy._handle import ArraySpec
 from asyncjit.user_code import line_of
 from asyncjit.variables import Bound, Variable
 
-__all__ = ["Body", "Ready", "inlining", "record", "run_body"]
+__all__ = ["Body", "Ready", "inlining", "is_inlining", "record", "run_body"]
 
 R = TypeVar("R")
 
@@ -42,6 +42,12 @@ class Body:
 
 #: The innermost body that runs in this context; tasks that it starts inherit it, hence ``active``.
 inlining: ContextVar[Body | None] = ContextVar("asyncjit.inlining", default=None)
+
+
+def is_inlining() -> bool:
+    """Whether a body runs here, so that jitted functions are part of it."""
+    body = inlining.get()
+    return body is not None and body.active
 
 
 class Ready(Generic[R]):

@@ -84,6 +84,11 @@ class Entry:
         """What a call replays: the first of them next."""
         return [self.program] if self.pruning is None else self.pruning.programs()
 
+    def nbytes(self) -> int:
+        """Bytes of one frame, and of what the recording made: constants."""
+        frames = (sum(program.plan.frame_nbytes.values()) for program in self.programs())
+        return max(frames) + sum(storage.nbytes for storage in self.captured.constants)
+
     def bind(self, arrays: Sequence[Array]) -> list[tuple[Any, int]]:
         """Storage and offset of each INPUT slot."""
         if self.is_plain:
@@ -249,9 +254,14 @@ class Table:
             kept = epoch.add(entry)
             if kept is entry:
                 self.made += 1
-            while len(entries := list(self)) > self.options.captures_max:
+            while self._is_full(entries := list(self)):
                 self._drop(min(entries, key=lambda each: each.last_used))
             return kept
+
+    def _is_full(self, entries: Sequence[Entry]) -> bool:
+        limit = self.options.captures_bytes_max
+        is_heavy = limit is not None and len(entries) > 1 and sum(each.nbytes() for each in entries) > limit
+        return is_heavy or len(entries) > self.options.captures_max
 
     def _drop(self, entry: Entry) -> None:
         self.dropped += 1

@@ -36,6 +36,7 @@ def jit(
     warm_up: int = ...,
     in_flight_max: int = ...,
     captures_max: int = ...,
+    captures_bytes_max: int | None = ...,
     strict: bool = ...,
     prune: bool = ...,
     on_cancel: str = ...,
@@ -51,6 +52,7 @@ def jit(
     warm_up: int = ...,
     in_flight_max: int = ...,
     captures_max: int = ...,
+    captures_bytes_max: int | None = ...,
     strict: bool = ...,
     prune: bool = ...,
     on_cancel: str = ...,
@@ -66,6 +68,7 @@ def jit(
     warm_up: int = ...,
     in_flight_max: int = ...,
     captures_max: int = ...,
+    captures_bytes_max: int | None = ...,
     strict: bool = ...,
     prune: bool = ...,
     on_cancel: str = ...,
@@ -80,6 +83,7 @@ def jit(
     warm_up: int = 0,
     in_flight_max: int = 4,
     captures_max: int = 8,
+    captures_bytes_max: int | None = None,
     strict: bool = False,
     prune: bool = False,
     on_cancel: str = "shield",
@@ -99,6 +103,8 @@ def jit(
         warm_up: 1 runs the function eagerly once, before the first capture.
         in_flight_max: replays of this function that may run at a time, over all its captures.
         captures_max: captures held; the least recently used one goes.
+        captures_bytes_max: bytes of frames and constants that captures may need together, one frame each; the least
+            recently used ones go, but never the latest.
         strict: refuse a second signature with ReplayMismatchError.
         prune: compute what depends on no argument and on nothing that the function itself writes once, and again only
             after the bytes of state that it reads were written. Results are the same as without.
@@ -116,6 +122,7 @@ def jit(
         warm_up=warm_up,
         in_flight_max=in_flight_max,
         captures_max=captures_max,
+        captures_bytes_max=captures_bytes_max,
         strict=strict,
         prune=prune,
         on_cancel=on_cancel,

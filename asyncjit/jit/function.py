@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from asyncjit.errors import CaptureError, WouldBlockError
 from asyncjit.jit.batching import Batched, buckets_of
-from asyncjit.jit.body import Body, Ready, inlining
+from asyncjit.jit.body import Body, Ready, inlining, is_inlining
 from asyncjit.jit.holding import Holding
 from asyncjit.jit.hosts import PrepareHost
 from asyncjit.jit.mapped import Mapped, refuse_to_map
@@ -41,6 +41,9 @@ class JitFunction(Holding[P, R]):
 
     As a method it captures for each instance apart.
     """
+
+    #: Whether calls are replays, which a pipeline chains without waiting.
+    gives_replays = True
 
     def __init__(self, function: Callable[P, R], options: Options) -> None:
         _check_function(function)
@@ -77,8 +80,7 @@ class JitFunction(Holding[P, R]):
         Raises:
             WouldBlockError: in a running event loop; await the call there.
         """
-        body = inlining.get()
-        if body is not None and body.active:
+        if is_inlining():
             result: R = self._run_here(self._parameters.bind(args, kwargs))
             return result
         if in_event_loop():
@@ -100,7 +102,7 @@ class JitFunction(Holding[P, R]):
             ValueError: ``in_flight`` is less than 1.
             CaptureError: inside the recording of a function, where nothing runs.
         """
-        if (body := inlining.get()) is not None and body.active:
+        if is_inlining():
             refuse_to_map(self._name)
         call: Callable[..., Replay[R]] = self
         return Mapped((lambda item: call(*item)) if star else call, source, in_flight, self._name)

@@ -6,11 +6,12 @@ Law: everything that a user may ask of a function besides calling it.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from asyncjit.errors import CaptureError, NothingCapturedError
-from asyncjit.jit.body import inlining
+from asyncjit.jit.body import is_inlining
 from asyncjit.jit.captures import Entry
 from asyncjit.jit.checking import CheckReport, check
 from asyncjit.jit.drawing import drawing_of
@@ -18,7 +19,7 @@ from asyncjit.jit.explain import explain_table
 from asyncjit.jit.matching import Matching
 from asyncjit.jit.options import Statistics
 
-__all__ = ["Holding"]
+__all__ = ["Holding", "draw_all"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,14 +58,7 @@ class Holding(Matching, Generic[P, R]):
         Raises:
             NothingCapturedError: nothing is captured yet. OSError: the file cannot be written.
         """
-        entries = [entry for table in self._tables.all() for entry in table]
-        if not entries:
-            raise NothingCapturedError(
-                f"{self._name!r} has no capture that could be drawn; call it, or await {self._name}.prepare(…), first",
-                function=self._name,
-            )
-        drawn = drawing_of([(self._describe(entry), entry.programs()[0].plan) for entry in entries])
-        Path(path).write_text(drawn, encoding="utf-8")
+        draw_all([self], path)
 
     async def check(self, *args: P.args, **kwargs: P.kwargs) -> CheckReport:
         """Replay a call, run the function's Python code beside it on the same contents, and report every difference.
@@ -78,8 +72,7 @@ class Holding(Matching, Generic[P, R]):
             CaptureError: it is called while a function is recorded. Else as a call; a difference does not raise, see
                 ``CheckReport.raise_if_different``.
         """
-        body = inlining.get()
-        if body is not None and body.active:
+        if is_inlining():
             raise CaptureError(
                 f"{self._name}.check() compares values, and there are none while a function is recorded; call it "
                 "outside of any recording",
@@ -103,3 +96,19 @@ class Holding(Matching, Generic[P, R]):
                 for entry in table:
                     for program in entry.programs():
                         program.loaded.inline = None
+
+
+def draw_all(functions: Sequence[Holding[Any, Any]], path: str | os.PathLike[str]) -> None:
+    """Draw every capture of ``functions`` into one file; see ``Holding.draw``."""
+    entries = [
+        (each._describe(entry), entry.programs()[0].plan)
+        for each in functions
+        for table in each._tables.all()
+        for entry in table
+    ]
+    if not entries:
+        name = functions[0]._name
+        raise NothingCapturedError(
+            f"{name!r} has no capture that could be drawn; call it, or await {name}.prepare(…), first", function=name
+        )
+    Path(path).write_text(drawing_of(entries), encoding="utf-8")

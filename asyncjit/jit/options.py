@@ -23,6 +23,7 @@ class Options:
     warm_up: int = 0
     in_flight_max: int = 4
     captures_max: int = 8
+    captures_bytes_max: int | None = None
     strict: bool = False
     prune: bool = False
     on_cancel: str = "shield"
@@ -40,6 +41,9 @@ class Options:
         check(self.warm_up in (0, 1), "warm_up", "0 or 1")
         check(self.in_flight_max >= 1, "in_flight_max", "at least 1")
         check(self.captures_max >= 1, "captures_max", "at least 1")
+        check(
+            self.captures_bytes_max is None or self.captures_bytes_max >= 1, "captures_bytes_max", "None or at least 1"
+        )
         check(self.on_cancel in ("shield", "abandon"), "on_cancel", "'shield' or 'abandon'")
         check(self.executor in (None, "numpy", "native"), "executor", "None, 'numpy' or 'native'")
 

@@ -5,25 +5,30 @@ Law: one check a call, cheap; shapes are looked at where a call is recorded, sin
 
 from __future__ import annotations
 
+import keyword
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from asyncjit.errors import OnnxError
+from asyncjit.jit import ArgumentSpec
 from asyncjit.numpy import Array
 from asyncjit.onnx._model_data import ValueType
 from asyncjit.replay import Replay
 
-__all__ = ["bind", "check_shapes"]
+__all__ = ["bind", "check_shapes", "describe", "identifiers"]
 
 
 def bind(types: Sequence[ValueType], args: tuple[Any, ...], kwargs: Mapping[str, Any], model: str) -> dict[str, Any]:
-    """Values by name: positional ones in the order of the model's inputs.
+    """Values by name: positional ones in the order of the model's inputs; one dict is all of them by name.
 
     Raises:
         OnnxError: an input is missing, unknown, given twice, or has another kind or dtype than the model declares.
     """
+    if len(args) == 1 and not kwargs and isinstance(args[0], dict):
+        return bind(types, (), args[0], model)
     if len(args) > len(types):
         raise OnnxError(f"{model!r} takes {len(types)} inputs ({_names(types)}), got {len(args)}")
     given = dict(zip((each.name for each in types), args, strict=False))
@@ -43,6 +48,18 @@ def bind(types: Sequence[ValueType], args: tuple[Any, ...], kwargs: Mapping[str,
         unknown = next(name for name in given if name not in values)
         raise OnnxError(f"{model!r} has no input {unknown!r}; its inputs are {_names(types)}", name=unknown)
     return values
+
+
+def identifiers(names: Sequence[str]) -> dict[str, str]:
+    """A name for each that a Python parameter can have."""
+    taken: dict[str, str] = {}
+    for name in names:
+        plain = re.sub(r"\W", "_", name)
+        plain = plain if plain.isidentifier() and not keyword.iskeyword(plain) else f"_{plain}"
+        while plain in taken.values():
+            plain += "_"
+        taken[name] = plain
+    return taken
 
 
 def _names(types: Sequence[ValueType]) -> str:
@@ -69,7 +86,7 @@ def _value(kind: ValueType, value: Any, form: str) -> Any:
             f"input {kind.name!r} is a Replay; pass `replay.result[...]`, which does not wait, or await it first",
             name=kind.name,
         )
-    if isinstance(value, Array):
+    if isinstance(value, Array | ArgumentSpec):
         array: Any = value
     elif isinstance(value, np.ndarray | np.generic) or kind.dtype is None:
         array = np.asarray(value)

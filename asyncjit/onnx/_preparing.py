@@ -14,6 +14,7 @@ from asyncjit.onnx._folding import HostSink
 from asyncjit.onnx._interpreter import Interpreter
 from asyncjit.onnx._model_data import Graph, Host, Node
 from asyncjit.onnx.operators import find
+from asyncjit.onnx.operators.text import MAKES_TEXT, TEXT, gives_text
 
 __all__ = ["bind_operators", "fold_constants", "unsupported"]
 
@@ -40,10 +41,31 @@ def bind_operators(graph: Graph) -> None:
             operator=first.op,
             unsupported=tuple(listed),
         )
-    for node in graph.all_nodes():
+    _bind(graph, frozenset())
+
+
+def _bind(graph: Graph, outer: frozenset[str]) -> set[str]:
+    """Set the handlers, those for text where an input is text; which of the graph's values are text."""
+    text = set(outer)
+    text |= {each.name for each in graph.inputs if each.is_text}
+    text |= {name for name, value in graph.initializers.items() if value.dtype == object}
+    for node in graph.nodes:
+        has_text = any(name in text for name in node.inputs)
         entry = find(node.domain, node.op, node.opset)
         assert entry is not None
+        if not (entry.whole or entry.on_host or entry.of_shapes) and (
+            has_text or (node.op == "Cast" and gives_text(node, has_text))
+        ):
+            entry = TEXT.get(node.op)
+            if entry is None:
+                raise OnnxError(f"{node.title} of text is not supported", node=node.name, operator=node.op)
         node.operator = entry
+        inner = [_bind(each, frozenset(text)) for each in node.graphs]
+        if gives_text(node, has_text) or any(
+            each.name in found for graph, found in zip(node.graphs, inner, strict=True) for each in graph.outputs
+        ):
+            text |= {name for name in node.outputs[: 1 if node.op in MAKES_TEXT else None] if name}
+    return text
 
 
 def fold_constants(graph: Graph, value_bytes_max: int, outer: Mapping[str, Host] | None = None) -> None:

@@ -6,10 +6,12 @@ so that a coroutine and a plain thread drive the same code.
 
 from __future__ import annotations
 
+import inspect
 import operator
 import threading
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,8 +21,9 @@ from asyncjit.errors import OnnxError
 from asyncjit.jit import JitFunction, not_captured
 from asyncjit.jit.options import Options
 from asyncjit.numpy import Array, asarray
+from asyncjit.numpy._dispatch import recording
 from asyncjit.onnx._folding import HostSink
-from asyncjit.onnx._inputs import check_shapes
+from asyncjit.onnx._inputs import check_shapes, identifiers
 from asyncjit.onnx._interpreter import Interpreter, Value
 from asyncjit.onnx._model_data import Graph, Host, ValueType
 from asyncjit.onnx._steps import HostStep, RecordedStep, Steps
@@ -61,13 +64,13 @@ class Weights:
 
 
 class Known:
-    """The values of static inputs as one argument that counts by value."""
+    """The value of a static input, as an argument that counts by value."""
 
-    __slots__ = ("_key", "values")
+    __slots__ = ("_key", "value")
 
-    def __init__(self, values: Mapping[str, Value]) -> None:
-        self.values = values
-        self._key = tuple((name, _key_of(value)) for name, value in values.items())
+    def __init__(self, value: Value) -> None:
+        self.value = value
+        self._key = _key_of(value)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Known) and self._key == other._key
@@ -76,7 +79,7 @@ class Known:
         return hash(self._key)
 
     def __repr__(self) -> str:
-        return f"({', '.join(f'{name}={np.asarray(value).tolist()!r}' for name, value in self.values.items())})"
+        return repr(self.value.tolist()) if isinstance(self.value, np.ndarray) else repr(self.value)
 
 
 def _key_of(value: Value) -> Any:
@@ -115,7 +118,7 @@ class Program:
         for index, step in enumerate(steps.steps):
             if isinstance(step, RecordedStep):
                 title = name if steps.is_recorded else f"{name}.{index}"
-                self.functions[step] = JitFunction(self._body(step, title), options)
+                self.functions[step] = self._function(step, title, options)
             else:
                 self._bodies[step] = {
                     key: Program(body, weights, value_bytes_max, options, f"{name}.{index}.{key}")
@@ -127,44 +130,53 @@ class Program:
         inner = [f for bodies in self._bodies.values() for body in bodies.values() for f in body.all_functions()]
         return [*self.functions.values(), *inner]
 
-    def _body(self, step: RecordedStep, title: str) -> Callable[..., Any]:
-        """What ``jit`` records for ``step``: a function of the known values and of arrays."""
-        record = self._record
+    def _function(self, step: RecordedStep, title: str, options: Options) -> JitFunction[Any, Any]:
+        """The function of ``step.parameters`` that ``jit`` records."""
+        record, names = self._record, identifiers(step.parameters)
 
-        def run(known: Any, *arrays: Any) -> Any:
-            return record(step, known, arrays)
+        def run(*values: Any) -> Any:
+            return record(step, values)
 
         run.__name__ = run.__qualname__ = title
-        return run
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters = [inspect.Parameter(names[name], kind) for name in step.parameters]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        statics = tuple(names[name] for name in step.parameters if name in step.statics)
+        return JitFunction(run, replace(options, static=statics))
 
-    def _record(self, step: RecordedStep, known: Known, arrays: tuple[Value, ...]) -> dict[str, Value]:
+    def _record(self, step: RecordedStep, values: tuple[Value, ...]) -> dict[str, Value]:
         interpreter = self.interpreter()
         env: dict[str, Value] = dict(self._constants)
-        env |= known.values
-        env |= zip(step.inputs, arrays, strict=True)
-        if self._declared and step is self.steps.steps[0]:
+        for name, value in zip(step.parameters, values, strict=True):
+            env[name] = value.value if isinstance(value, Known) else value
+        if step is self.steps.steps[0]:
             check_shapes(self._declared, env)
         interpreter.nodes(step.nodes, env)
-        return {name: _on_device(interpreter, name, env[name]) for name in step.outputs}
+        outputs = {name: _on_device(interpreter, name, env[name]) for name in step.outputs}
+        recorder: Any = recording.get()
+        if recorder is not None and not recorder.calls:
+            # Whatever comes out went in, or is known: a copy gives the replay something to do.
+            outputs = {name: _copied(value) for name, value in outputs.items()}
+        return outputs
 
     def interpreter(self) -> Interpreter:
         return Interpreter(HostSink(self._value_bytes_max), self._weights.place)
 
-    def replay(self, env: Mapping[str, Value]) -> Replay[Any]:
-        """The one replay of a program that is recorded whole."""
-        (step,) = self.steps.steps
-        assert isinstance(step, RecordedStep)
-        return self._submit(step, env)
+    @property
+    def function(self) -> JitFunction[Any, Any]:
+        """The one function of a program that is recorded whole."""
+        (function,) = self.functions.values()
+        return function
 
-    def _submit(self, step: RecordedStep, env: Mapping[str, Value]) -> Replay[Any]:
-        known = Known({name: to_host(env[name]) for name in step.statics})
-        return self.functions[step](known, *[env[name] for name in step.inputs])
+    def arguments(self, step: RecordedStep, env: Mapping[str, Value]) -> list[Any]:
+        """What the function of ``step`` is called with."""
+        return [Known(to_host(env[name])) if name in step.statics else env[name] for name in step.parameters]
 
     def run(self, env: dict[str, Value]) -> Run:
         """Every step in turn; the outputs of the graph by name. ``env``: its inputs, and what it reads from outside."""
         for step in self.steps.steps:
             if isinstance(step, RecordedStep):
-                env |= yield self._submit(step, env)
+                env |= yield self.functions[step](*self.arguments(step, env))
             else:
                 yield from self._host_step(step, env)
         everything = {**self._constants, **env}
@@ -205,6 +217,12 @@ class Program:
             goes_on, done = _is_true(condition), done + 1
         stacked = yield lambda: [_stacked(each, step.node.title) for each in kept]
         return [*states, *stacked]
+
+
+def _copied(value: Value) -> Value:
+    if isinstance(value, list):
+        return [_copied(each) for each in value]
+    return value if value is None else value.copy()
 
 
 def _is_true(value: Value) -> bool:

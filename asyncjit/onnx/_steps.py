@@ -5,26 +5,23 @@ Law: data and the rule that makes it; nothing runs. Most models are one recorded
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from asyncjit.errors import OnnxError
-from asyncjit.onnx._analysis import recordable
+from asyncjit.onnx._analysis import Recordable, recordable
 from asyncjit.onnx._model_data import Graph, Node, ValueType
 
 __all__ = ["HostStep", "RecordedStep", "Steps", "steps_of"]
 
-#: Operators that move text about without looking at it run where text is: on the host.
-_NUMBERED_RANKS = (0, 1)
-
 
 @dataclass(slots=True, eq=False)
 class RecordedStep:
-    """Nodes that are recorded as one function of ``statics``, by value, and ``inputs``, by layout."""
+    """Nodes that are recorded as one function of ``parameters``, of which ``statics`` count by value."""
 
     nodes: list[Node]
-    statics: tuple[str, ...]
-    inputs: tuple[str, ...]
+    parameters: tuple[str, ...]
+    statics: frozenset[str]
     outputs: tuple[str, ...]
 
 
@@ -57,11 +54,9 @@ def steps_of(graph: Graph, forced: Iterable[str] = (), outer_known: Iterable[str
     """
     always = frozenset(forced)
     types = {each.name: each for each in graph.inputs}
-    text = {each.name for each in graph.inputs if each.is_text}
     known = {*graph.initializers, *outer_known}
     there = {*types, *(graph.free - known)}
     remaining = list(graph.nodes)
-    wanted = [each.name for each in graph.outputs]
     steps: list[RecordedStep | HostStep] = []
     first = True
 
@@ -70,20 +65,18 @@ def steps_of(graph: Graph, forced: Iterable[str] = (), outer_known: Iterable[str
         return not first or name in always or _is_small(types.get(name))
 
     while remaining or not steps:
-        found = recordable(remaining, there, known, _with_text(may_be_static, text))
+        found = recordable(remaining, there, known, may_be_static)
         if found.nodes or not remaining:
-            steps.append(_recorded(found.nodes, found.statics, found.blocked, there, wanted, first))
+            steps.append(_recorded(graph, found, there, first))
             there |= {name for node in found.nodes for name in node.outputs if name}
         remaining = found.blocked
-        taken = [node for node in remaining if _runs_on_host(node, text) and _is_there(node, there | known)]
+        taken = [node for node in remaining if _runs_on_host(node) and _is_there(node, there | known)]
         for node in taken:
             bodies = {
                 name: steps_of(value, (), known) for name, value in node.attributes.items() if isinstance(value, Graph)
             }
             steps.append(HostStep(node, bodies))
             there |= {name for name in node.outputs if name}
-            if node.operator.on_host and node.op in _MAKES_TEXT:
-                text |= set(node.outputs)
         remaining = [node for node in remaining if node not in taken]
         if remaining and not taken and not first and not found.nodes:
             raise OnnxError(
@@ -93,15 +86,14 @@ def steps_of(graph: Graph, forced: Iterable[str] = (), outer_known: Iterable[str
     return Steps(graph, steps, frozenset(graph.free - known))
 
 
-_MAKES_TEXT = frozenset({"StringConcat", "StringNormalizer", "StringSplit"})
-
-
-def _with_text(rule: Callable[[str], bool], text: set[str]) -> Callable[[str], bool]:
-    return lambda name: name not in text and rule(name)
-
-
 def _is_small(kind: ValueType | None) -> bool:
-    return kind is not None and kind.kind == "tensor" and kind.shape is not None and len(kind.shape) in _NUMBERED_RANKS
+    return (
+        kind is not None
+        and kind.kind == "tensor"
+        and not kind.is_text
+        and kind.shape is not None
+        and len(kind.shape) < 2
+    )
 
 
 def _is_there(node: Node, there: set[str]) -> bool:
@@ -109,14 +101,15 @@ def _is_there(node: Node, there: set[str]) -> bool:
     return all(name in there for name in names)
 
 
-def _runs_on_host(node: Node, text: set[str]) -> bool:
-    return node.operator.on_host or bool(node.graphs) or any(name in text for name in node.inputs)
+def _runs_on_host(node: Node) -> bool:
+    return node.operator.on_host or bool(node.graphs)
 
 
-def _recorded(
-    nodes: list[Node], statics: set[str], blocked: list[Node], there: set[str], wanted: list[str], first: bool
-) -> RecordedStep:
+def _recorded(graph: Graph, found: Recordable, there: set[str], first: bool) -> RecordedStep:
     """A step, with the values that it reads and those that somebody reads later."""
+    nodes, statics, blocked = found.nodes, found.statics, found.blocked
+    wanted = [each.name for each in graph.outputs]
+    declared = [each.name for each in graph.inputs]
     made = {name for node in nodes for name in node.outputs if name}
     read = {name for node in nodes for name in _reads(node)}
     later = {name for node in blocked for name in _reads(node)}
@@ -125,8 +118,10 @@ def _recorded(
     if first and not blocked:
         # The whole graph: inputs and weights that are outputs as well go through it.
         outputs = list(dict.fromkeys(wanted))
-    inputs = (read | set(outputs)) & there - statics
-    return RecordedStep(nodes, tuple(sorted(statics)), tuple(sorted(inputs)), tuple(outputs))
+    inputs = (read | set(outputs)) & there
+    parameters = [name for name in declared if name in inputs]
+    parameters += sorted(inputs.difference(declared))
+    return RecordedStep(nodes, tuple(parameters), frozenset(statics), tuple(outputs))
 
 
 def _reads(node: Node) -> set[str]:

@@ -19,7 +19,6 @@ from queue import SimpleQueue
 from typing import Any
 
 from asyncjit.clock import Clock
-from asyncjit.jit import JitFunction
 from asyncjit.replay import Replay
 from asyncjit.sources import as_failure
 from asyncjit.streams import Fence, wait_fence
@@ -212,7 +211,7 @@ def make_stage(index: int, function: Any) -> Stage:
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
-    if isinstance(inner, JitFunction):
+    if getattr(inner, "gives_replays", False):
         return JittedStage(index, function)
     if inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(inner.__call__):
         return AsyncStage(index, function)

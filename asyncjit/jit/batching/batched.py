@@ -19,7 +19,7 @@ from asyncjit.errors import KernelError
 from asyncjit.fences import Fence
 from asyncjit.jit.batching.gathering import Batch, Gathering, Request, Tally
 from asyncjit.jit.batching.rows import Rows, bucket_of
-from asyncjit.jit.body import inlining
+from asyncjit.jit.body import is_inlining
 from asyncjit.jit.options import Statistics
 from asyncjit.jit.signature import Parameters, Values
 from asyncjit.numpy import Array
@@ -114,8 +114,7 @@ class Batched(Generic[P, R]):
             KernelError: the rows of this very call fail; a failed batch that writes no state is run again call by call.
             EngineBusyError, EngineClosedError, DependencyError, DeviceError: as a call of the function.
         """
-        body = inlining.get()
-        if body is not None and body.active:
+        if is_inlining():
             inlined: R = await self.function(*args, **kwargs)
             return inlined
         values = self._parameters.bind(args, kwargs)

@@ -6,10 +6,10 @@ Law: handlers are thin. A file holds a family, and importing it registers its ha
 
 from __future__ import annotations
 
-from asyncjit.onnx.operators import basic, control
+from asyncjit.onnx.operators import basic, control, sequences, text
 from asyncjit.onnx.operators._registry import ALL, Operator, Unsupported, find, names, operator, supports
 
 __all__ = ["ALL", "Operator", "Unsupported", "find", "names", "operator", "supports"]
 
 #: Importing a family registers its operators.
-FAMILIES = (basic, control)
+FAMILIES = (basic, control, sequences, text)

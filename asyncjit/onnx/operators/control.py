@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-import asyncjit.numpy as anp
 from asyncjit.onnx._model_data import Node
 from asyncjit.onnx.operators._registry import Unsupported, operator
+from asyncjit.onnx.operators.sequences import joined
 
 __all__: list[str] = []
 
@@ -48,11 +48,65 @@ def loop(node: Node, run: Any, env: Mapping[str, Any], rounds: Any, condition: A
     )
 
 
-def _stacked(run: Any, values: list[Any], kind: Any) -> Any:
+@operator("Scan", since=9, whole=True)
+def scan(node: Node, run: Any, env: Mapping[str, Any], *values: Any) -> Any:
+    """The body once for each element along the scanned axes: unrolled, since extents are known."""
+    body = node.graph("body")
+    count = node.int("num_scan_inputs")
+    states, scanned = list(values[: len(values) - count]), values[len(values) - count :]
+    kept = len(body.outputs) - len(states)
+    axes = node.ints("scan_input_axes") or (0,) * count
+    backwards = node.ints("scan_input_directions") or (0,) * count
+    into = node.ints("scan_output_axes") or (0,) * kept
+    prepends = node.ints("scan_output_directions") or (0,) * kept
+    lengths = {each.shape[axis] for each, axis in zip(scanned, axes, strict=True)}
+    if len(lengths) != 1:
+        raise Unsupported(f"scanned axes of extents {sorted(lengths)}")
+    (length,) = lengths
+    columns: list[list[Any]] = [[] for _ in range(kept)]
+    for step in range(length):
+        given = [
+            _element(each, axis, length - 1 - step if back else step)
+            for each, axis, back in zip(scanned, axes, backwards, strict=True)
+        ]
+        results = run.graph(body, env, [*states, *given])
+        states = results[: len(states)]
+        for column, value, before in zip(columns, results[len(states) :], prepends, strict=True):
+            column.insert(0 if before else len(column), value)
+    kinds = body.outputs[len(states) :]
+    return (*states, *(_stacked(run, c, kind, axis) for c, kind, axis in zip(columns, kinds, into, strict=True)))
+
+
+@operator("Scan", since=8, whole=True)
+def scan_batched(node: Node, run: Any, env: Mapping[str, Any], lengths: Any, *values: Any) -> Any:
+    """The first version: a batch axis before everything, and a length for each row of it."""
+    if lengths is not None:
+        raise Unsupported("sequence_lens of Scan-8")
+    body, count = node.graph("body"), node.int("num_scan_inputs")
+    backwards = node.ints("directions") or (0,) * count
+    batch = values[0].shape[0]
+    rows = []
+    for row in range(batch):
+        inner = Node(
+            node.name,
+            "Scan",
+            "",
+            9,
+            (),
+            (),
+            {"body": body, "num_scan_inputs": count, "scan_input_directions": backwards},
+        )
+        rows.append(scan(inner, run, env, *(_element(each, 0, row) for each in values)))
+    return tuple(_stacked(run, list(column), None) for column in zip(*rows, strict=True))
+
+
+def _element(value: Any, axis: int, index: int) -> Any:
+    return value[(*(slice(None),) * (axis % len(value.shape)), index)]
+
+
+def _stacked(run: Any, values: list[Any], kind: Any, axis: int = 0) -> Any:
     if not values:
         if kind.dtype is None or kind.shape is None or not all(isinstance(each, int) for each in kind.shape):
             raise Unsupported(f"no round was made, and the graph does not say what {kind.name!r} would have been")
         return np.empty((0, *kind.shape), kind.dtype)
-    if all(isinstance(each, np.ndarray) for each in values):
-        return np.stack(values)
-    return anp.stack([run.array(each) for each in values])
+    return joined(run, values, axis, is_new=True)
