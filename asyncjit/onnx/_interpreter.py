@@ -107,6 +107,8 @@ class Interpreter:
                 continue
             if entry.needs(position):
                 given.append(self._known(node, value))
+            elif position in entry.known and is_known(value):
+                given.append(value)
             else:
                 given.append(array(value))
         return given

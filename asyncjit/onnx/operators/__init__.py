@@ -7,9 +7,33 @@ Law: handlers are thin. A file holds a family, and importing it registers its ha
 from __future__ import annotations
 
 from asyncjit.onnx.operators import basic, control, sequences, text
+from asyncjit.onnx.operators import (
+    activations,
+    basic,
+    casts,
+    control,
+    creation,
+    elementwise,
+    indexing,
+    products,
+    reductions,
+    shapes,
+)
 from asyncjit.onnx.operators._registry import ALL, Operator, Unsupported, find, names, operator, supports
 
 __all__ = ["ALL", "Operator", "Unsupported", "find", "names", "operator", "supports"]
 
 #: Importing a family registers its operators.
 FAMILIES = (basic, control, sequences, text)
+FAMILIES = (
+    activations,
+    basic,
+    casts,
+    control,
+    creation,
+    elementwise,
+    indexing,
+    products,
+    reductions,
+    shapes,
+)

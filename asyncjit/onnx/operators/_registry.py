@@ -37,6 +37,7 @@ class Operator:
     of_shapes: bool = False
     is_pure: bool = True
     whole: bool = False
+    known: tuple[int, ...] = ()
 
     def needs(self, position: int) -> bool:
         """Whether the value at ``position`` must be known when the node is recorded."""
@@ -55,6 +56,7 @@ def operator(
     of_shapes: bool = False,
     is_pure: bool = True,
     whole: bool = False,
+    known: tuple[int, ...] = (),
 ) -> Callable[[H], H]:
     """Make a function the handler of an operator from opset ``since`` on, until a later one takes over.
 
@@ -65,17 +67,18 @@ def operator(
             node runs on the host, NumPy in and out, because values decide about shapes.
         of_shapes: the result depends on shapes and structure alone; inputs come as they are, the result is NumPy.
         is_pure: False where equal inputs may give unequal results, so that it is never folded.
+        known: positions of inputs that come as NumPy arrays where they happen to be known, else as arrays.
         whole: inputs come as they are, host or device, and the interpreter comes before them: control flow, sequences.
     """
     positions = () if isinstance(host, str) else host
 
     def register(function: H) -> H:
         for each in (since,) if isinstance(since, int) else since:
-            entry = Operator(domain, name, each, function, positions, host == ALL, of_shapes, is_pure, whole)
-            known = _operators.setdefault((domain, name), [])
-            assert all(other.since != each for other in known), (domain, name, each)
-            known.append(entry)
-            known.sort(key=lambda other: -other.since)
+            entry = Operator(domain, name, each, function, positions, host == ALL, of_shapes, is_pure, whole, known)
+            others = _operators.setdefault((domain, name), [])
+            assert all(other.since != each for other in others), (domain, name, each)
+            others.append(entry)
+            others.sort(key=lambda other: -other.since)
         return function
 
     return register

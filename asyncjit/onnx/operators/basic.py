@@ -1,6 +1,6 @@
-"""The operators that nearly every model has.
+"""Constants, and what is read off a value without computing on it.
 
-Law: constants, shapes and the arithmetic that NumPy has by the same name.
+Law: nothing here takes an element from the device.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-import asyncjit.numpy as anp
-from asyncjit.numpy import Array
 from asyncjit.onnx._model_data import Host, Node
 from asyncjit.onnx.operators._registry import Unsupported, operator
 
@@ -45,33 +43,3 @@ def size(node: Node, x: Any) -> Host:
 @operator("Identity", whole=True)
 def identity(node: Node, run: Any, env: Any, x: Any) -> Any:
     return x
-
-
-@operator("Reshape", since=5, host=(1,))
-def reshape(node: Node, x: Array, shape: Host) -> Array:
-    wanted = [int(extent) for extent in shape]
-    if not node.int("allowzero", 0):
-        wanted = [x.shape[axis] if extent == 0 else extent for axis, extent in enumerate(wanted)]
-    return x.reshape(tuple(wanted))
-
-
-for _name, _function in {
-    "Add": anp.add,
-    "Sub": anp.subtract,
-    "Mul": anp.multiply,
-}.items():
-
-    def _binary(node: Node, a: Array, b: Array, function: Any = _function) -> Any:
-        return function(a, b)
-
-    operator(_name, since=7)(_binary)
-
-
-@operator("Relu")
-def relu(node: Node, x: Array) -> Array:
-    return anp.maximum(x, 0)
-
-
-@operator("MatMul")
-def matmul(node: Node, a: Array, b: Array) -> Array:
-    return anp.matmul(a, b)
