@@ -6,7 +6,6 @@ Law: handlers are thin. A file holds a family, and importing it registers its ha
 
 from __future__ import annotations
 
-from asyncjit.onnx.operators import basic, control, sequences, text
 from asyncjit.onnx.operators import (
     activations,
     basic,
@@ -17,14 +16,15 @@ from asyncjit.onnx.operators import (
     indexing,
     products,
     reductions,
+    sequences,
     shapes,
+    text,
 )
 from asyncjit.onnx.operators._registry import ALL, Operator, Unsupported, find, names, operator, supports
 
 __all__ = ["ALL", "Operator", "Unsupported", "find", "names", "operator", "supports"]
 
 #: Importing a family registers its operators.
-FAMILIES = (basic, control, sequences, text)
 FAMILIES = (
     activations,
     basic,
@@ -35,5 +35,7 @@ FAMILIES = (
     indexing,
     products,
     reductions,
+    sequences,
     shapes,
+    text,
 )
