@@ -42,6 +42,7 @@ PRINTS = (
     "asyncjit/testing/__main__.py",
     "benchmarks/",
     "docs/",
+    "tests/models/__main__.py",
     "tests/onnx/conformance.py",
     "examples/",
 )

@@ -1,0 +1,112 @@
+"""One case on both engines, and how far the answers lie apart.
+
+Law: ONNX Runtime is the oracle; nothing here knows how asyncjit computes. An error is relative to the largest magnitude
+of the output that it stands in, since small elements of a float32 output carry the rounding of large ones.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+import asyncjit as aj
+import asyncjit.onnx
+from tests.models.cases import Case
+
+__all__ = ["Verdict", "differences", "judge", "load", "oracle", "session"]
+
+#: Largest error of a float output, relative to its largest magnitude.
+ERROR_MAX = 1e-4
+
+#: Of a quantised model: one of the 255 steps between the least and the largest value of the output.
+QUANTA_MAX = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a case went. ``error``: the largest of its outputs, over the admitted one; None where it did not run."""
+
+    case: Case
+    error: float | None
+    max_rel_err: float | None
+    reason: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        return self.error is not None and self.error <= 1.0
+
+
+def session(path: Path, threads: int = 1) -> onnxruntime.InferenceSession:
+    """ONNX Runtime on a model, on so many threads, which sleep while there is nothing to do."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    for pool in ("intra", "inter"):
+        options.add_session_config_entry(f"session.{pool}_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+@functools.lru_cache(maxsize=1)
+def load(path: Path) -> asyncjit.onnx.Model:
+    """The model; the last one is kept, since cases of one model stand together."""
+    return aj.onnx.load(path)
+
+
+@functools.lru_cache(maxsize=1)
+def _session(path: Path) -> onnxruntime.InferenceSession:
+    return session(path)
+
+
+def oracle(path: Path, inputs: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """What ONNX Runtime says, by name of the output."""
+    running = _session(path)
+    names = [each.name for each in running.get_outputs()]
+    return dict(zip(names, running.run(names, dict(inputs)), strict=True))
+
+
+def differences(
+    outputs: Mapping[str, Any], expected: Mapping[str, np.ndarray[Any, Any]]
+) -> dict[str, tuple[float, float]]:
+    """For each output its largest error relative to its largest magnitude, and the same in quanta.
+
+    Raises:
+        AssertionError: outputs have other names, shapes or dtypes than those expected, or are not finite.
+    """
+    assert list(outputs) == list(expected), f"outputs are {list(outputs)}, expected {list(expected)}"
+    found = {}
+    for name, right in expected.items():
+        given = np.asarray(outputs[name])
+        assert (given.shape, given.dtype) == (right.shape, right.dtype), (
+            f"output {name!r} is {given.dtype}{given.shape}, expected {right.dtype}{right.shape}"
+        )
+        assert np.isfinite(given).all(), f"output {name!r} is not finite"
+        distance = float(np.abs(given.astype(np.float64) - right).max(initial=0.0))
+        largest = float(np.abs(right).max(initial=0.0)) or 1.0
+        extent = float(np.ptp(right)) if right.size else 0.0
+        found[name] = (distance / largest, distance / ((extent or largest) / 255))
+    return found
+
+
+def judge(case: Case, seeds: tuple[int, ...] = (0, 1)) -> Verdict:
+    """Run a case on inputs of each seed, the later ones replaying what the first recorded."""
+    path = case.file
+    assert path is not None, f"{case.wheel.name} has not been fetched"
+    worst, relative = 0.0, 0.0
+    try:
+        model = load(path)
+        for seed in seeds:
+            inputs = case.inputs(seed)
+            found = differences(model.run(**inputs), oracle(path, inputs))
+            for error, quanta in found.values():
+                worst = max(worst, quanta / QUANTA_MAX if case.is_quantised else error / ERROR_MAX)
+                relative = max(relative, error)
+    except (aj.AsyncJitError, AssertionError) as error:
+        return Verdict(case, None, None, f"{type(error).__name__}: {error}")
+    return Verdict(case, worst, relative)

@@ -1,0 +1,78 @@
+"""Inputs as models want them: text, pictures, sounds and states, made from a seed.
+
+Law: NumPy and a generator in, arrays out; shapes and ranges are those of the pre-processing of the model's package.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+__all__ = ["file_bytes", "picture", "sound", "spectrogram", "states", "tokens", "vowel"]
+
+Rng: TypeAlias = np.random.Generator
+Host: TypeAlias = "np.ndarray[Any, Any]"
+
+
+def file_bytes(rng: Rng, files: int) -> Host:
+    """Bytes of text files as magika sees them: 1,024 from the beginning and the end, 256 where there is nothing."""
+    lines = [b"def f(x):\n", b"    return x + 1\n", b"import os\n", b"<p>text</p>\n", b"key = 3\n", b"# a comment\n"]
+    rows = np.full((files, 2048), 256, np.int32)
+    for row in rows:
+        text = b"".join(lines[each] for each in rng.integers(len(lines), size=int(rng.integers(20, 200))))[:1024]
+        row[: len(text)] = np.frombuffer(text, np.uint8)
+        row[2048 - len(text) :] = np.frombuffer(text, np.uint8)
+    return rows
+
+
+def picture(rng: Rng, batch: int, channels: int, height: int, width: int, low: float, high: float) -> Host:
+    """Light paper with dark bars and a little noise, its values between ``low`` and ``high``."""
+    page = np.full((batch, channels, height, width), 0.9, np.float32)
+    for index in range(batch):
+        for _ in range(12):
+            top, left = int(rng.integers(height)), int(rng.integers(width))
+            tall, wide = int(rng.integers(2, max(3, height // 6))), int(rng.integers(2, max(3, width // 4)))
+            page[index, :, top : top + tall, left : left + wide] = rng.uniform(0, 0.5, (channels, 1, 1))
+    page = np.clip(page + rng.normal(0, 0.02, page.shape), 0, 1)
+    return (low + (high - low) * page).astype(np.float32)
+
+
+def sound(rng: Rng, batch: int, samples: int, rate_hz: int) -> Host:
+    """Three tones and noise, between -1 and 1, a row each."""
+    time_s = np.arange(samples) / rate_hz
+    tones = sum(
+        rng.uniform(0.1, 0.3, (batch, 1)) * np.sin(2 * np.pi * rng.uniform(80, 1000, (batch, 1)) * time_s)
+        for _ in range(3)
+    )
+    return (tones + rng.normal(0, 0.01, (batch, samples))).astype(np.float32)
+
+
+def vowel(rng: Rng, samples: int, rate_hz: int) -> Host:
+    """Something like a spoken vowel: a buzz of 120 Hz through three resonances, louder and softer twice a second."""
+    time_s = np.arange(samples) / rate_hz
+    pitch_hz = 120 * (1 + 0.03 * np.sin(2 * np.pi * 3 * time_s))
+    phase = 2 * np.pi * np.cumsum(pitch_hz) / rate_hz
+    wave = np.zeros(samples)
+    for harmonic in range(1, 30):
+        frequency = 120.0 * harmonic
+        gain = sum(np.exp(-(((frequency - formant) / 120) ** 2)) for formant in (700, 1200, 2600))
+        wave += (gain + 0.01) * np.sin(harmonic * phase)
+    wave *= 0.5 * (1 + np.sin(2 * np.pi * 2 * time_s - np.pi / 2))
+    return (0.3 * wave / np.abs(wave).max() + rng.normal(0, 1e-3, samples)).astype(np.float32)
+
+
+def spectrogram(rng: Rng, *shape: int) -> Host:
+    """A picture of energies that change slowly, with mean 0 and deviation 1."""
+    noise = rng.standard_normal(shape)
+    return ((noise + np.roll(noise, 1, -1) + np.roll(noise, 2, -1)) / np.sqrt(3)).astype(np.float32)
+
+
+def tokens(rng: Rng, batch: int, length: int, vocabulary: int) -> Host:
+    """Identifiers of letters; the first few of a vocabulary are for marks of its own."""
+    return rng.integers(4, vocabulary, (batch, length), dtype=np.int64)
+
+
+def states(rng: Rng, *shape: int) -> Host:
+    """What a recurrent layer carries: between -1 and 1."""
+    return np.tanh(rng.standard_normal(shape)).astype(np.float32)
