@@ -11,7 +11,7 @@ from typing import Any
 
 from asyncjit.algebra import Symbol
 from asyncjit.ir import Buffer, Operand, operand_of
-from asyncjit.ops import DTYPES
+from asyncjit.ops import dtype_named
 from asyncjit.plan import SlotAccess
 from asyncjit.runs import Footprint, Touch
 from asyncjit.symbols import same
@@ -77,9 +77,15 @@ def _each(listed: Sequence[Touch | int], touches: Sequence[Touch]) -> list[Touch
     return [touches[each] if isinstance(each, int) else each for each in listed]
 
 
+def _itemsize(name: str) -> int:
+    dtype = dtype_named(name)
+    assert dtype is not None
+    return dtype.itemsize
+
+
 def _is_flat(operand: Operand) -> bool:
     """Whether its elements lie side by side, whatever the values."""
-    expected: Any = DTYPES[operand.dtype].itemsize
+    expected: Any = _itemsize(operand.dtype)
     for extent, stride in zip(reversed(operand.shape), reversed(operand.strides), strict=True):
         if not (same(stride, expected) or same(extent, 1)):
             return False
@@ -89,13 +95,13 @@ def _is_flat(operand: Operand) -> bool:
 
 def _bytes(operand: Operand) -> tuple[Hashable, ...]:
     size: Any = prod(operand.shape)
-    return operand.offset_bytes, operand.offset_bytes + size * DTYPES[operand.dtype].itemsize
+    return operand.offset_bytes, operand.offset_bytes + size * _itemsize(operand.dtype)
 
 
 def _evaluated(position: int, operand: Operand, layout: tuple[Any, ...]) -> Touch:
     offset, shape, strides = layout
     buffer: Buffer = operand.view.buffer
-    known = operand_of(buffer, shape, strides, operand.dtype, DTYPES[operand.dtype].itemsize, offset)
+    known = operand_of(buffer, shape, strides, operand.dtype, _itemsize(operand.dtype), offset)
     return touch_of(known.view, position)
 
 
@@ -110,6 +116,6 @@ class Sizes:
     def at(self, values: Sequence[int]) -> list[tuple[int, tuple[int, ...], str, int]]:
         """Position, shape, dtype and bytes of each."""
         return [
-            (index, shape, dtype, prod(shape) * DTYPES[dtype].itemsize)
+            (index, shape, dtype, prod(shape) * _itemsize(dtype))
             for (index, dtype), shape in zip(self._outputs, self._evaluate(*values), strict=True)
         ]

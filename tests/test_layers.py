@@ -120,7 +120,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "asyncjit.prefetch": frozenset({"numpy", "anyio"}),
     "asyncjit.testing": frozenset({"numpy", "anyio"}),
     "asyncjit.saving": frozenset({"numpy"}),
-    "asyncjit.onnx": frozenset({"numpy", "anyio", "onnx", "google"}),
+    "asyncjit.onnx": frozenset({"numpy", "anyio", "onnx", "google", "ml_dtypes"}),
     "asyncjit.demo": frozenset({"numpy", "rich", "sklearn", "threadpoolctl"}),
 }
 

@@ -20,7 +20,7 @@ from asyncjit.numpy._folds import Axis, arg, component, fold, mean, running, var
 from asyncjit.numpy._handle import ArraySpec, StorageLike, array_spec, c_strides
 from asyncjit.numpy._layout import normalize_axes, normalize_axis, reshape, resolve_shape
 from asyncjit.numpy._reading import Reading
-from asyncjit.ops._spec import same_shape
+from asyncjit.ops._spec import is_floating, same_shape
 from asyncjit.storage import Storage
 from asyncjit.symbols import Int, same
 
@@ -209,7 +209,7 @@ class Array(Reading):
     def round(self, decimals: int = 0) -> Self:
         """Rounded to ``decimals``, halves to even."""
         result: Self
-        if decimals == 0 and self._dtype.kind in "fc":
+        if decimals == 0 and is_floating(self._dtype):
             result = elementwise("rint", (self,), type(self))
         else:
             result = apply("round", (self,), (int(decimals),))

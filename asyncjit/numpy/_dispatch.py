@@ -16,7 +16,7 @@ import numpy as np
 from asyncjit.errors import DeviceError, InternalError
 from asyncjit.ir import Access, Cost, Kernel
 from asyncjit.numpy._handle import ArraySpec, DType, Handle, StorageLike, array_spec, c_strides
-from asyncjit.ops import DTYPES, REGISTRY, Op, Spec
+from asyncjit.ops import DTYPES, REGISTRY, Op, Spec, dtype_named
 from asyncjit.ops._spec import Shape, same_shape
 from asyncjit.symbols import same, upper
 
@@ -147,7 +147,7 @@ def dtype_of(value: object) -> DType:
     dtype: DType = np.dtype(value)  # type: ignore[call-overload]
     known = _known_dtypes.get(dtype)
     if known is None:
-        known = DTYPES.get(dtype.name)
+        known = dtype_named(dtype.name)
         if known is None:
             raise TypeError(f"dtype {dtype} is not supported; convert to one of {', '.join(DTYPES)}")
         _known_dtypes[dtype] = known

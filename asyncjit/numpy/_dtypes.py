@@ -13,6 +13,7 @@ from asyncjit.numpy._array import Array
 from asyncjit.numpy._dispatch import dtype_of
 from asyncjit.numpy._handle import DType
 from asyncjit.ops import DTYPES
+from asyncjit.ops._spec import EXTENDED, is_floating
 
 __all__ = ["can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
@@ -56,7 +57,17 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 def isdtype(dtype: Any, kind: Any, /) -> bool:
     """Whether ``dtype`` is of a kind: "bool", "signed integer", "real floating", "numeric", …, a dtype, or a tuple."""
-    return bool(np.isdtype(dtype_of(dtype), kind))
+    given = dtype_of(dtype)
+    if given.name in EXTENDED:
+        # NumPy asks whether a dtype is one of its own.
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        own = ("real floating" if is_floating(given) else _integer_kind(given), "numeric")
+        return any(each in (*own, "integral" if own[0] != "real floating" else None) or each is given for each in kinds)
+    return bool(np.isdtype(given, kind))
+
+
+def _integer_kind(dtype: DType) -> str:
+    return "unsigned integer" if dtype.name.startswith("uint") else "signed integer"
 
 
 def finfo(type: Any, /) -> np.finfo[Any]:

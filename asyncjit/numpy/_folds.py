@@ -15,6 +15,7 @@ from asyncjit.numpy._dispatch import apply, dtype_of
 from asyncjit.numpy._elementwise import elementwise
 from asyncjit.numpy._handle import DType, Handle
 from asyncjit.numpy._layout import normalize_axes, normalize_axis
+from asyncjit.ops import is_floating
 from asyncjit.ops.reduction import accumulator
 from asyncjit.symbols import Int, combine
 
@@ -34,12 +35,21 @@ def fold(x: A, name: str, axis: Axis, keepdims: bool, dtype: Any = None) -> A:
     elif name in _KEEP_DTYPE:
         loop = None
     else:
-        loop = (accumulator(x._dtype) if dtype is None else dtype_of(dtype)).name
+        wanted = accumulator(x._dtype) if dtype is None else dtype_of(dtype)
+        if wanted.isbuiltin != 1 and is_floating(wanted):
+            # An admitted dtype is added up one element after the other, each sum rounded to its few bits.
+            total = fold(apply("astype", (x,), ("float32",)), name, axis, keepdims)
+            return apply("astype", (total,), (wanted.name,))
+        loop = wanted.name
     return apply(name, (x,), (axes, bool(keepdims), loop))
 
 
+def _is_narrow(dtype: DType) -> bool:
+    return dtype.itemsize <= 2 and is_floating(dtype)
+
+
 def _inexact(dtype: DType) -> DType:
-    return dtype if dtype.kind in "fc" else np.dtype(np.float64)
+    return dtype if is_floating(dtype) else np.dtype(np.float64)
 
 
 def _divided_sum(x: A, axes: tuple[int, ...], keepdims: bool, dtype: DType, divisor: Int) -> A:
@@ -50,7 +60,7 @@ def mean(x: A, axis: Axis, keepdims: bool, dtype: Any = None) -> A:
     """Mean over ``axis``; integers give float64, float16 is summed in float32."""
     axes = tuple(sorted(normalize_axes(axis, x.ndim, "mean")))
     wanted = _inexact(x._dtype) if dtype is None else dtype_of(dtype)
-    loop = np.dtype(np.float32) if wanted == np.float16 and dtype is None else wanted
+    loop = np.dtype(np.float32) if _is_narrow(wanted) and dtype is None else wanted
     result = _divided_sum(x, axes, bool(keepdims), loop, prod(x._shape[axis] for axis in axes))
     return result if loop is wanted else apply("astype", (result,), (wanted.name,))
 

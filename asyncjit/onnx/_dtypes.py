@@ -7,15 +7,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto
 
 from asyncjit.numpy._dispatch import dtype_of
+from asyncjit.ops import admit
 
 __all__ = ["TEXT", "dtype_of_code", "is_text_code", "name_of_code"]
 
 TEXT = np.dtype(object)
+
+#: What ONNX has and NumPy has not; a byte an element or two.
+NARROW = (
+    *("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float4_e2m1fn", "int4", "uint4", "int2", "uint2"),
+)
+for _name in NARROW:
+    # Those of two bits came later than the others.
+    if hasattr(ml_dtypes, _name):
+        admit(np.dtype(getattr(ml_dtypes, _name)))
 
 
 def dtype_of_code(code: int) -> np.dtype[Any]:

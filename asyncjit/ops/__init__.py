@@ -26,10 +26,20 @@ from asyncjit.ops import (
     sorting,
     special,
 )
-from asyncjit.ops._spec import DTYPES, REGISTRY, Op, Spec
+from asyncjit.ops._spec import DTYPES, REGISTRY, Op, Spec, admit, dtype_named, is_floating
 from asyncjit.variables import has_symbols
 
-__all__ = ["DTYPES", "REGISTRY", "Op", "Spec", "is_symbolic", "numpy_kernel"]
+__all__ = [
+    "DTYPES",
+    "REGISTRY",
+    "Op",
+    "Spec",
+    "admit",
+    "dtype_named",
+    "is_floating",
+    "is_symbolic",
+    "numpy_kernel",
+]
 
 #: The families; importing one fills the registry.
 FAMILIES = (

@@ -19,6 +19,7 @@ from asyncjit.variables import has_symbols
 
 __all__ = [
     "DTYPES",
+    "EXTENDED",
     "REGISTRY",
     "Loop",
     "LoopType",
@@ -27,7 +28,10 @@ __all__ = [
     "Params",
     "Shape",
     "Spec",
+    "admit",
     "broadcast",
+    "dtype_named",
+    "is_floating",
     "register",
     "same_shape",
 ]
@@ -50,6 +54,30 @@ DTYPES: dict[str, DType] = {
         *("float16", "float32", "float64", "complex64", "complex128"),
     )
 }
+
+#: Dtypes that NumPy does not know by itself and that arrays may have too, by name; see ``admit``.
+EXTENDED: dict[str, DType] = {}
+
+
+def admit(dtype: DType) -> None:
+    """Let arrays have ``dtype``, which a library has added to NumPy under its own name: bfloat16, float8_e5m2, int4, …
+
+    Operations are then whatever loops that library has; there are no arrays of it by default anywhere.
+    """
+    assert dtype.name not in DTYPES
+    assert np.dtype(dtype.name) is dtype
+    EXTENDED[dtype.name] = dtype
+
+
+def dtype_named(name: str) -> DType | None:
+    """The dtype that arrays may have under this name."""
+    known = DTYPES.get(name)
+    return EXTENDED.get(name) if known is None else known
+
+
+def is_floating(dtype: DType) -> bool:
+    """Whether ``dtype`` holds real or complex floating-point numbers; for admitted ones NumPy's own answer is no."""
+    return dtype.kind in "fc" or (dtype.name in EXTENDED and dtype.name.startswith(("float", "bfloat")))
 
 
 @dataclass(frozen=True, slots=True)

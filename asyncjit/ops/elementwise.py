@@ -13,7 +13,19 @@ from typing import Any, cast
 import numpy as np
 
 from asyncjit.ir import Cost, Operand
-from asyncjit.ops._spec import DType, Loop, LoopType, NumPyKernel, Op, Params, Spec, broadcast, register
+from asyncjit.ops._spec import (
+    EXTENDED,
+    DType,
+    Loop,
+    LoopType,
+    NumPyKernel,
+    Op,
+    Params,
+    Spec,
+    broadcast,
+    is_floating,
+    register,
+)
 from asyncjit.ops.constants import PYTHON_INT, Constant, decode
 from asyncjit.symbols import Int
 
@@ -108,7 +120,18 @@ def _infer(name: str, arity: int, loop: Loop, specs: tuple[Spec, ...], params: P
     return tuple(Spec(shape, dtype) for dtype in loop(tuple(types))[arity:])
 
 
+def _adapted(types: tuple[LoopType, ...]) -> tuple[LoopType, ...]:
+    """Python's numbers adapt to admitted dtypes as they do to NumPy's own; left to NumPy, a float would make bfloat16 a
+    float32."""
+    admitted = [kind for kind in types if isinstance(kind, np.dtype) and kind.name in EXTENDED]
+    if not admitted or len(admitted) + sum(isinstance(kind, type) for kind in types) != len(types):
+        return types
+    dtype = admitted[0]
+    return tuple(dtype if kind is int or (kind is float and is_floating(dtype)) else kind for kind in types)
+
+
 def ufunc_dtypes(name: str, ufunc: np.ufunc, types: tuple[LoopType, ...]) -> tuple[DType, ...]:
+    types = _adapted(types)
     try:
         return ufunc.resolve_dtypes((*types, *(None,) * ufunc.nout))
     except TypeError:
@@ -193,7 +216,7 @@ def _where(condition: Any, a: Any, b: Any, out: Any) -> None:
 
 
 def _where_loop(types: tuple[LoopType, ...]) -> tuple[DType, ...]:
-    samples = [kind(0) if isinstance(kind, type) else kind for kind in types[1:]]
+    samples = [kind(0) if isinstance(kind, type) else kind for kind in _adapted(types[1:])]
     result: DType = np.result_type(*samples)
     return np.dtype(bool), result, result, result
 

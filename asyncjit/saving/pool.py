@@ -15,7 +15,7 @@ from asyncjit.engine import Engine
 from asyncjit.jit.state import snapshot
 from asyncjit.numpy import Array
 from asyncjit.numpy._handle import c_strides
-from asyncjit.ops import DTYPES
+from asyncjit.ops import DTYPES, dtype_named
 from asyncjit.saving.container import Container
 from asyncjit.storage import Storage
 
@@ -26,7 +26,11 @@ def whole(storage: Storage) -> Array:
     """All bytes of a storage as an array, with the dtype and shape that its memory was made for."""
     memory = storage.memory
     shape, dtype = (storage.nbytes,), DTYPES["uint8"]
-    if isinstance(memory, np.ndarray) and memory.nbytes == storage.nbytes and memory.dtype.name in DTYPES:
+    if (
+        isinstance(memory, np.ndarray)
+        and memory.nbytes == storage.nbytes
+        and dtype_named(memory.dtype.name) is not None
+    ):
         shape, dtype = memory.shape, memory.dtype
     return Array(storage, 0, shape, c_strides(shape, dtype.itemsize), dtype)
 
@@ -76,7 +80,7 @@ def read_storage(engine: Engine, it: DataReader, container: Container, index: in
         DeviceUnavailableError: the engine has no such device.
     """
     device, shape, name = it[0].text(), it[1].naturals(), it[2].text()
-    dtype = DTYPES.get(name)
+    dtype = dtype_named(name)
     if dtype is None:
         it[2].fail("a dtype")
     if int(np.prod(shape, dtype=object)) * dtype.itemsize != container.arrays_nbytes[index]:

@@ -17,7 +17,7 @@ from asyncjit.jit.body import Recorded
 from asyncjit.jit.captures import Entry
 from asyncjit.jit.structure import Structure, take_apart
 from asyncjit.numpy import Array
-from asyncjit.ops import DTYPES
+from asyncjit.ops import dtype_named
 from asyncjit.saving.names import Names
 from asyncjit.saving.pool import Pool
 from asyncjit.saving.values import read_spec, read_structure, spec_to_data, structure_to_data
@@ -94,7 +94,7 @@ def _check_operands(it: DataReader, schedule: ir.Schedule) -> None:
     """Every operand has a dtype that arrays may have, and its last byte inside of its buffer."""
     for index, call in enumerate(schedule.calls):
         for operand in call.operands:
-            dtype = DTYPES.get(operand.dtype)
+            dtype = dtype_named(operand.dtype)
             if dtype is None:
                 it["plan"]["schedule"]["calls"][index].fail(f"of operands of known dtypes, not {operand.dtype!r}")
             steps = [(extent - 1) * stride for extent, stride in zip(operand.shape, operand.strides, strict=True)]
@@ -127,7 +127,8 @@ def _read_outputs(it: DataReader, schedule: ir.Schedule) -> dict[int, tuple[tupl
         slot = _slot(it[index][0], schedule, ir.SlotKind.OUTPUT)
         shape, dtype = it[index][1].naturals(), it[index][2].text()
         nbytes = schedule.slots[slot].buffer.nbytes
-        if dtype not in DTYPES or prod(shape) * DTYPES[dtype].itemsize != nbytes:
+        known = dtype_named(dtype)
+        if known is None or prod(shape) * known.itemsize != nbytes:
             it[index].fail(f"the layout of {nbytes} bytes")
         outputs[slot] = (shape, dtype)
     return outputs

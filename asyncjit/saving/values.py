@@ -18,7 +18,7 @@ from asyncjit.data_reader import DataReader
 from asyncjit.errors import SaveError
 from asyncjit.jit.tokens import contents, refilled
 from asyncjit.numpy._handle import ArraySpec, array_spec
-from asyncjit.ops import DTYPES
+from asyncjit.ops import DTYPES, dtype_named
 from asyncjit.saving.names import Names, name_of
 
 __all__ = [
@@ -69,7 +69,7 @@ def value_to_data(value: object, what: str) -> object:
         return {"tuple": [value_to_data(each, what) for each in value]}
     if isinstance(value, enum.Enum):
         return {"enum": [*name_of(kind, f"the class of {what},"), value.name]}
-    if isinstance(value, np.dtype) and DTYPES.get(value.name) == value:
+    if isinstance(value, np.dtype) and dtype_named(value.name) is value:
         return {"dtype": value.name}
     if isinstance(value, type):
         return {"type": _type_to_data(value, what)}
@@ -122,9 +122,10 @@ def _tag(it: DataReader) -> str:
 
 
 def _dtype(name: str) -> Any:
-    if name not in DTYPES:
+    dtype = dtype_named(name)
+    if dtype is None:
         raise ValueError(name)
-    return DTYPES[name]
+    return dtype
 
 
 def _type_to_data(kind: type, what: str) -> object:
