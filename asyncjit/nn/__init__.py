@@ -24,6 +24,7 @@ from asyncjit.nn._activations import (
     swish,
     thresholded_relu,
 )
+from asyncjit.nn._convolution import conv
 from asyncjit.nn._normalisation import (
     batch_norm,
     group_norm,
@@ -42,6 +43,7 @@ from asyncjit.nn._recurrent import gru, lstm, rnn
 __all__ = [
     "batch_norm",
     "celu",
+    "conv",
     "depth_to_space",
     "elu",
     "group_norm",

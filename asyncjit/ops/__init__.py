@@ -14,6 +14,7 @@ from typing import cast
 from asyncjit.errors import DeviceError
 from asyncjit.ir import Kernel, Operand
 from asyncjit.ops import (
+    convolution,
     creation,
     elementwise,
     indexing,
@@ -43,6 +44,7 @@ __all__ = [
 
 #: The families; importing one fills the registry.
 FAMILIES = (
+    convolution,
     creation,
     elementwise,
     indexing,
