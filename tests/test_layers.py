@@ -86,6 +86,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("asyncjit",),
     ("asyncjit.testing",),
     ("asyncjit.demo",),
+    ("asyncjit.cli",),
     ("asyncjit.__main__",),
 )
 
@@ -122,6 +123,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "asyncjit.saving": frozenset({"numpy"}),
     "asyncjit.onnx": frozenset({"numpy", "anyio", "onnx", "google", "ml_dtypes"}),
     "asyncjit.demo": frozenset({"numpy", "rich", "sklearn", "threadpoolctl"}),
+    "asyncjit.cli": frozenset({"numpy", "threadpoolctl", "onnx", "onnxruntime", "matplotlib"}),
 }
 
 

@@ -37,7 +37,7 @@ SLACK_LINES = 20
 
 #: Where ``print`` is the purpose; everywhere else there are instruments, ``story()`` and logging.
 PRINTS = (
-    "asyncjit/__main__.py",
+    "asyncjit/cli/",
     "asyncjit/demo/",
     "asyncjit/testing/__main__.py",
     "benchmarks/",

@@ -87,6 +87,7 @@ def differences(
             f"output {name!r} is {given.dtype}{given.shape}, expected {right.dtype}{right.shape}"
         )
         assert np.isfinite(given).all(), f"output {name!r} is not finite"
+        right = right.astype(np.float64)
         distance = float(np.abs(given.astype(np.float64) - right).max(initial=0.0))
         largest = float(np.abs(right).max(initial=0.0)) or 1.0
         extent = float(np.ptp(right)) if right.size else 0.0
