@@ -10,6 +10,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator
+from time import perf_counter
 from typing import Any, Protocol
 
 import anyio
@@ -17,6 +18,17 @@ import anyio
 from asyncjit.fences import Fence
 
 __all__ = ["AsyncioPort", "OnCancel", "Port", "TrioPort"]
+
+#: Work done inline on a loop in one of its turns before an ``await`` of something finished lets the loop turn. See
+#: docs/decisions/0004-inline-work.md.
+INLINE_TURN_S = 200e-6
+
+#: What the tasks that are let go on in one turn may take.
+TURN_S = 0.5e-3
+
+#: How many they are at first, and at most.
+RELEASED_AT_FIRST = 2
+RELEASED_MAX = 1024
 
 #: Told when a task that waits is cancelled. Returns True to let the cancellation out at once, False to keep waiting and
 #: let it out when the fence has fired. The argument is True where the waiter is being taken apart (its coroutine is
@@ -35,6 +47,10 @@ class Port(Protocol):
         """Add inline work to the current turn."""
         ...
 
+    def is_long(self) -> bool:
+        """Whether whoever awaits something finished should let the loop turn first."""
+        ...
+
     def wait(self, fence: Fence, on_cancel: OnCancel) -> Generator[Any, Any, None]:
         """Suspend the current task until ``fence`` fires; ``on_cancel`` decides what a cancellation does meanwhile."""
         ...
@@ -48,39 +64,82 @@ class Port(Protocol):
         ...
 
 
-class _Budget(ABC):
-    """Inline work of one loop turn. A callback that the loop runs in its next turn sets it back."""
+class _Turns(ABC):
+    """What a loop does for replays in one of its turns: inline work, and tasks that go on.
+
+    A loop runs everything that is due before it looks at its sockets and timers again. When sixty replays end at once,
+    sixty tasks that each write a response would make one turn of many milliseconds, in which nothing else moves, and
+    whose clients come back all together. So tasks are let go on in order, a few a turn: as many as fitted into
+    ``TURN_S`` the last time, twice as many while they take a quarter of that.
+    """
 
     inline_spent_s = 0.0
+    _turn_began_s = 0.0
+
+    def __init__(self) -> None:
+        #: Those that may go on, oldest first.
+        self._due: deque[Any] = deque()
+        self._scheduled = False
+        self._released_max = RELEASED_AT_FIRST
+        self._released_s = 0.0
 
     def charge_inline(self, seconds: float) -> None:
         if not self.inline_spent_s:
             self._at_next_turn(self._start_turn)
+            self._turn_began_s = perf_counter()
         self.inline_spent_s += seconds
 
     def _start_turn(self) -> None:
         self.inline_spent_s = 0.0
 
+    def is_long(self) -> bool:
+        """Whether this turn has done enough inline work, or taken enough time since the first of it."""
+        spent = self.inline_spent_s
+        return spent > INLINE_TURN_S or (spent > 0.0 and perf_counter() - self._turn_began_s > TURN_S)
+
+    def _drain(self) -> None:
+        """Let the oldest go on; the rest after those have had their turn."""
+        self._scheduled = False
+        due = self._due
+        for _ in range(min(len(due), self._released_max)):
+            self._release(due.popleft())
+        if due:
+            self._scheduled = True
+            self._released_s = perf_counter()
+            self._after_released(self._drain_more)
+
+    def _drain_more(self) -> None:
+        taken_s = perf_counter() - self._released_s
+        if taken_s > TURN_S:
+            self._released_max = max(1, self._released_max // 2)
+        elif taken_s < TURN_S / 4:
+            self._released_max = min(2 * self._released_max, RELEASED_MAX)
+        self._drain()
+
     @abstractmethod
     def _at_next_turn(self, callback: Callable[[], None]) -> None:
-        """Have it called in the next turn of the loop."""
+        """Have it called in the next turn of the loop, after everything that is due by now."""
+
+    def _after_released(self, callback: Callable[[], None]) -> None:
+        """Have it called when those that may go on now have had their turn."""
+        self._at_next_turn(callback)
+
+    @abstractmethod
+    def _release(self, entry: Any) -> None:
+        """Let a task go on."""
 
 
-class AsyncioPort(_Budget):
+class AsyncioPort(_Turns):
     """asyncio and every loop with its interface, uvloop among them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
         self.loop = loop
-        self._due: deque[asyncio.Future[None]] = deque()
-        self._scheduled = False
 
     def _at_next_turn(self, callback: Callable[[], None]) -> None:
         self.loop.call_soon(callback)
 
     def _post(self, future: asyncio.Future[None]) -> None:
-        if asyncio._get_running_loop() is self.loop:
-            _settle(future)
-            return
         self._due.append(future)
         if not self._scheduled:
             self._scheduled = True
@@ -91,11 +150,8 @@ class AsyncioPort(_Budget):
                 self._due.clear()
                 self._scheduled = False
 
-    def _drain(self) -> None:
-        self._scheduled = False
-        due = self._due
-        while due:
-            _settle(due.popleft())
+    def _release(self, entry: asyncio.Future[None]) -> None:
+        _settle(entry)
 
     def wait(self, fence: Fence, on_cancel: OnCancel) -> Generator[Any, Any, None]:
         try:
@@ -150,7 +206,9 @@ class AsyncioPort(_Budget):
                 raise
 
     def checkpoint(self) -> Generator[Any, Any, None]:
-        yield
+        future = self.loop.create_future()
+        self._post(future)
+        yield from future
 
     def current_task(self) -> object:
         return asyncio.current_task(self.loop)
@@ -165,14 +223,13 @@ def _settle(future: asyncio.Future[None]) -> None:
             pass
 
 
-class TrioPort(_Budget):
+class TrioPort(_Turns):
     """One trio run."""
 
     def __init__(self, trio: Any, token: Any) -> None:
+        super().__init__()
         self._trio = trio
         self._token = token
-        self._due: deque[list[Any]] = deque()
-        self._scheduled = False
 
     def _at_next_turn(self, callback: Callable[[], None]) -> None:
         self._token.run_sync_soon(callback)
@@ -187,13 +244,14 @@ class TrioPort(_Budget):
                 self._due.clear()
                 self._scheduled = False
 
-    def _drain(self) -> None:
-        self._scheduled = False
-        while self._due:
-            entry = self._due.popleft()
-            task, entry[0] = entry[0], None
-            if task is not None:
-                self._trio.lowlevel.reschedule(task)
+    def _after_released(self, callback: Callable[[], None]) -> None:
+        # Within one turn trio runs tasks and callbacks in any order, so it takes two to be after all of them.
+        self._at_next_turn(functools.partial(self._at_next_turn, callback))
+
+    def _release(self, entry: list[Any]) -> None:
+        task, entry[0] = entry[0], None
+        if task is not None:
+            self._trio.lowlevel.reschedule(task)
 
     def wait(self, fence: Fence, on_cancel: OnCancel) -> Generator[Any, Any, None]:
         lowlevel = self._trio.lowlevel

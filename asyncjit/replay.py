@@ -16,7 +16,6 @@ from asyncjit.runs import FINISHED, Run, State
 from asyncjit.storage import Storage, Writer
 from asyncjit.streams import (
     FIRED,
-    INLINE_TURN_S,
     Port,
     in_event_loop,
     pace,
@@ -171,7 +170,7 @@ class Replay(Driven[T_co]):
         if self.settled.done:
             # Work that ran inline was charged to that port; whoever awaits from elsewhere need not pause for it.
             port = self._port
-            if port is not None and port.inline_spent_s > INLINE_TURN_S:
+            if port is not None and port.is_long():
                 yield from pace()
         else:
             port = port_to_wait_in()

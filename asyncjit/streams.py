@@ -16,7 +16,7 @@ from collections.abc import Generator
 from typing import Any
 
 from asyncjit.fences import FIRED, Fence
-from asyncjit.ports import AsyncioPort, OnCancel, Port, TrioPort
+from asyncjit.ports import INLINE_TURN_S, AsyncioPort, OnCancel, Port, TrioPort
 
 __all__ = [
     "FIRED",
@@ -30,10 +30,6 @@ __all__ = [
     "wait_blocking",
     "wait_fence",
 ]
-
-#: Work done inline on a loop in one of its turns before an ``await`` of something finished lets the loop turn. See
-#: docs/decisions/0004-inline-work.md.
-INLINE_TURN_S = 200e-6
 
 
 class _ThreadPorts(threading.local):
@@ -100,7 +96,7 @@ def wait_fence(fence: Fence, on_cancel: OnCancel) -> Generator[Any, Any, None]:
 def pace() -> Generator[Any, Any, None]:
     """For an ``await`` that need not wait: let the loop turn when this turn's inline work is used up."""
     port = current_port()
-    if port is not None and port.inline_spent_s > INLINE_TURN_S:
+    if port is not None and port.is_long():
         yield from port.checkpoint()
 
 
