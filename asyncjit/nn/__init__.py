@@ -24,7 +24,7 @@ from asyncjit.nn._activations import (
     swish,
     thresholded_relu,
 )
-from asyncjit.nn._convolution import conv
+from asyncjit.nn._convolution import conv, conv_transpose
 from asyncjit.nn._normalisation import (
     batch_norm,
     group_norm,
@@ -37,15 +37,30 @@ from asyncjit.nn._normalisation import (
     rms_norm,
     softmax,
 )
+from asyncjit.nn._pooling import (
+    average_pool,
+    global_average_pool,
+    global_lp_pool,
+    global_max_pool,
+    lp_pool,
+    max_pool,
+    max_pool_with_indices,
+    max_unpool,
+)
 from asyncjit.nn._rearranging import depth_to_space, space_to_depth
 from asyncjit.nn._recurrent import gru, lstm, rnn
 
 __all__ = [
+    "average_pool",
     "batch_norm",
     "celu",
     "conv",
+    "conv_transpose",
     "depth_to_space",
     "elu",
+    "global_average_pool",
+    "global_lp_pool",
+    "global_max_pool",
     "group_norm",
     "gru",
     "hard_sigmoid",
@@ -57,7 +72,11 @@ __all__ = [
     "leaky_relu",
     "log_softmax",
     "lp_norm",
+    "lp_pool",
     "lstm",
+    "max_pool",
+    "max_pool_with_indices",
+    "max_unpool",
     "mean_variance_norm",
     "mish",
     "prelu",

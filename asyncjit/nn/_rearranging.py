@@ -39,14 +39,14 @@ def depth_to_space(x: ArrayLike, /, block_size: int, *, order: Literal["DCR", "C
     return parts.reshape(n, kept, h * block, w * block)
 
 
-def space_to_depth(x: ArrayLike, /, block_size: int) -> Array:
+def space_to_depth(x: ArrayLike, /, block_size: int, *, order: Literal["DCR", "CRD"] = "DCR") -> Array:
     """Blocks of ``block_size`` by ``block_size`` pixels of ``x``, shape ``(n, c, h, w)``, as channels: the inverse of
-    ``depth_to_space`` with the order ``DCR``.
+    ``depth_to_space`` with the same ``order``.
 
     The result has shape ``(n, c * block_size**2, h / block_size, w / block_size)``.
 
     Raises:
-        ValueError: not four axes, or a height or width that does not divide.
+        ValueError: not four axes, a height or width that does not divide, or another order.
     """
     array = as_array(x)
     if array.ndim != 4 or block_size < 1 or array.shape[2] % block_size or array.shape[3] % block_size:
@@ -55,5 +55,8 @@ def space_to_depth(x: ArrayLike, /, block_size: int) -> Array:
         )
     n, c, h, w = array.shape
     rows, columns, block = h // block_size, w // block_size, block_size
-    parts = array.reshape(n, c, rows, block, columns, block).transpose((0, 3, 5, 1, 2, 4))
+    if order not in ("DCR", "CRD"):
+        raise ValueError(f"space_to_depth: order is 'DCR' or 'CRD', given {order!r}")
+    axes = (0, 3, 5, 1, 2, 4) if order == "DCR" else (0, 1, 3, 5, 2, 4)
+    parts = array.reshape(n, c, rows, block, columns, block).transpose(axes)
     return parts.reshape(n, c * block * block, rows, columns)

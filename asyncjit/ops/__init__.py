@@ -21,11 +21,13 @@ from asyncjit.ops import (
     linalg,
     movement,
     normalisation,
+    pooling,
     random,
     recurrent,
     reduction,
     sorting,
     special,
+    transposed,
 )
 from asyncjit.ops._spec import DTYPES, REGISTRY, Op, Spec, admit, dtype_named, is_floating
 from asyncjit.variables import has_symbols
@@ -51,11 +53,13 @@ FAMILIES = (
     linalg,
     movement,
     normalisation,
+    pooling,
     random,
     recurrent,
     reduction,
     sorting,
     special,
+    transposed,
 )
 
 

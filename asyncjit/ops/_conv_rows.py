@@ -17,6 +17,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from asyncjit.ops._conv_columns import BLOCK_ELEMENTS, Problem
+from asyncjit.ops._windows import seen
 from asyncjit.ops.activations import activation, needs_scratch
 
 __all__ = ["RowsPlan"]
@@ -39,12 +40,10 @@ class RowsPlan:
 
     def _along_row(self, tap: int) -> tuple[int, int, slice]:
         """First and last output of a row that sees the input through ``tap``, and where in the input."""
-        window, width, count = self._problem.window, self._problem.extents[1], self._problem.outputs[1]
-        stride, shift = window.strides[1], tap * window.dilation[1] - window.pads[1][0]
-        first = min(max(0, -(shift // stride)), count)
-        last = max(first, min(count, -((shift - width) // stride)))
-        begin = first * stride + shift
-        return first, last, slice(begin, begin + (last - first) * stride, stride) if last > first else slice(0, 0)
+        problem, window = self._problem, self._problem.window
+        shift = tap * window.dilation[1] - window.pads[1][0]
+        outputs, inside = seen(problem.extents[1], problem.outputs[1], window.strides[1], shift)
+        return outputs.start, outputs.stop, inside
 
     @property
     def scratch_size(self) -> int:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from asyncjit.symbols import Expr
 
-__all__ = ["Extents", "Pads", "PhaseLayout", "Window", "known"]
+__all__ = ["Extents", "Pads", "PhaseLayout", "Window", "known", "seen"]
 
 Extents: TypeAlias = tuple[int, ...]
 #: Elements put before and behind each spatial axis; negative ones are cut off.
@@ -37,6 +37,16 @@ def known(name: str, extents: Sequence[Any]) -> Extents:
             "for the batch only: pass the size as a plain integer"
         )
     return tuple(extents)
+
+
+def seen(extent: int, count: int, stride: int, shift: int) -> tuple[slice, slice]:
+    """Which of ``count`` outputs see one of ``extent`` positions, at ``output * stride + shift``, and which of them."""
+    first = min(max(0, -(shift // stride)), count)
+    last = max(first, min(count, -((shift - extent) // stride)))
+    begin = first * stride + shift
+    if first == last:
+        return slice(first, first), slice(0, 0)
+    return slice(first, last), slice(begin, begin + (last - first - 1) * stride + 1, stride)
 
 
 @dataclass(frozen=True, slots=True)

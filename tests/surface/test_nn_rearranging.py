@@ -32,6 +32,7 @@ def test_channels_become_pixels_of_blocks(order: str) -> None:
 def test_space_to_depth_is_the_inverse() -> None:
     x = np.arange(2 * 3 * 4 * 6).reshape(2, 3, 4, 6)
     same_bits(nn.depth_to_space(nn.space_to_depth(x, 2), 2), x)
+    same_bits(nn.depth_to_space(nn.space_to_depth(x, 2, order="CRD"), 2, order="CRD"), x)
     same_bits(nn.space_to_depth(x[:, :1], 2)[:, 1], x[:, 0, ::2, 1::2])
 
 

@@ -21,6 +21,7 @@ from asyncjit.onnx.operators import (
     sequences,
     shapes,
     text,
+    vision,
 )
 from asyncjit.onnx.operators._registry import ALL, Operator, Unsupported, find, names, operator, supports
 
@@ -42,4 +43,5 @@ FAMILIES = (
     sequences,
     shapes,
     text,
+    vision,
 )
