@@ -13,11 +13,11 @@ import numpy as np
 
 from asyncjit.numpy._dispatch import apply, dtype_of
 from asyncjit.numpy._elementwise import elementwise
-from asyncjit.numpy._handle import DType, Handle
+from asyncjit.numpy._handle import DType, Handle, c_strides
 from asyncjit.numpy._layout import normalize_axes, normalize_axis
 from asyncjit.ops import is_floating
 from asyncjit.ops.reduction import accumulator
-from asyncjit.symbols import Int, combine
+from asyncjit.symbols import Int, combine, same
 
 __all__ = ["Axis", "arg", "component", "fold", "mean", "running", "var"]
 
@@ -88,7 +88,9 @@ def var(x: A, axis: Axis, correction: int | float, keepdims: bool) -> A:
 def component(x: A, offset: int) -> A:
     """Real (offset 0) or imaginary part of a complex array, as a view."""
     dtype: DType = np.dtype(f"f{x.itemsize // 2}")
-    return type(x)(x._storage, x._offset + offset, x._shape, x._strides, dtype)
+    # Of no element, in any place: strides that NumPy finds inside the memory.
+    strides = c_strides(x._shape, dtype.itemsize) if same(x.size, 0) else x._strides
+    return type(x)(x._storage, x._offset + (0 if same(x.size, 0) else offset), x._shape, strides, dtype)
 
 
 def arg(x: A, name: str, axis: int | None, keepdims: bool) -> A:

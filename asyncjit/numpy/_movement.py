@@ -54,9 +54,11 @@ def as_array(x: ArrayLike) -> Array:
     return cast(Array, x) if isinstance(x, (Array, Composite)) else constant(Array, x)
 
 
-def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True) -> Array:
-    """``x`` converted to ``dtype``; a new array unless ``copy=False`` and nothing changes."""
-    return as_array(x).astype(dtype, copy=copy)
+def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Array:
+    """``x`` converted to ``dtype``, on ``device`` if given; a new array unless ``copy=False`` and nothing changes."""
+    array = as_array(x)
+    moved = array if device is None else array.to_device(device)
+    return moved.astype(dtype, copy=copy and moved is array)
 
 
 def copy(x: ArrayLike, /) -> Array:
@@ -64,9 +66,16 @@ def copy(x: ArrayLike, /) -> Array:
     return as_array(x).copy()
 
 
-def reshape(x: ArrayLike, /, shape: Int | Sequence[Int]) -> Array:
-    """The elements in C order under another shape; a view where strides allow, else a copy."""
-    return as_array(x).reshape(shape)
+def reshape(x: ArrayLike, /, shape: Int | Sequence[Int], *, copy: bool | None = None) -> Array:
+    """The elements in C order under another shape; a view where strides allow, else a copy.
+
+    Always a copy with ``copy=True``; never one with ``copy=False``, which raises ValueError where a view will not do.
+    """
+    array = as_array(x)
+    result = (array.copy() if copy else array).reshape(shape)
+    if copy is False and result._storage is not array._storage:
+        raise ValueError(f"reshape: {array.shape} with strides {array.strides} to {shape} needs a copy")
+    return result
 
 
 def ravel(x: ArrayLike, /) -> Array:
@@ -203,12 +212,26 @@ def unstack(x: ArrayLike, /, axis: int = 0) -> tuple[Array, ...]:
     return tuple(moveaxis(as_array(x), axis, 0))
 
 
-def roll(x: ArrayLike, /, shift: Int, axis: int | None = None) -> Array:
-    """Elements shifted along ``axis``, or in the flattened array; those that fall off come in at the front."""
+def roll(x: ArrayLike, /, shift: Int | Sequence[Int], axis: int | Sequence[int] | None = None) -> Array:
+    """Elements shifted along ``axis``, or in the flattened array; those that fall off come in at the front.
+
+    Several axes with a shift each, or one for all.
+    """
     array = as_array(x)
     if axis is None:
         return roll(array.ravel(), shift, axis=0).reshape(array.shape)
-    place = normalize_axis(axis, array.ndim, "roll")
+    axes = axis if isinstance(axis, Sequence) else (axis,)
+    shifts = shift if isinstance(shift, Sequence) else (shift,) * len(axes)
+    if len(axes) == 1 < len(shifts):
+        axes = (axes[0],) * len(shifts)
+    if len(axes) != len(shifts):
+        raise ValueError(f"roll: {len(shifts)} shifts for {len(axes)} axes")
+    for step, place in zip(shifts, axes, strict=True):
+        array = _rolled(array, step, normalize_axis(place, array.ndim, "roll"))
+    return array if shifts else array.copy()
+
+
+def _rolled(array: Array, shift: Int, place: int) -> Array:
     extent = array.shape[place]
     cut = 0 if same(extent, 0) else -shift % extent
     lead = (slice(None),) * place

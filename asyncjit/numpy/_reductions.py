@@ -187,8 +187,15 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | tuple[Sequence[int
     pairs = [(left.shape[a], right.shape[b]) for a, b in zip(left_axes, right_axes, strict=True)]
     if [a for a, _ in pairs] != [b for _, b in pairs]:
         raise ValueError(f"tensordot: shapes {left.shape} and {right.shape} differ on the paired axes {axes}")
-    inner = math.prod(a for a, _ in pairs)
+    inner, rows, columns = (
+        math.prod(extents)
+        for extents in ((a for a, _ in pairs), (left.shape[a] for a in left_kept), (right.shape[b] for b in right_kept))
+    )
     shape = [left.shape[axis] for axis in left_kept] + [right.shape[axis] for axis in right_kept]
-    flat_left = left.transpose([*left_kept, *left_axes]).reshape(-1, inner) if left.ndim else left.reshape(1, 1)
-    flat_right = right.transpose([*right_axes, *right_kept]).reshape(inner, -1) if right.ndim else right.reshape(1, 1)
+    flat_left = _ordered(left, [*left_kept, *left_axes]).reshape(rows, inner)
+    flat_right = _ordered(right, [*right_axes, *right_kept]).reshape(inner, columns)
     return (flat_left @ flat_right).reshape(shape)
+
+
+def _ordered(array: Array, axes: list[int]) -> Array:
+    return array.transpose(axes) if axes else array

@@ -110,10 +110,7 @@ for _name, _function in _BINARY.items():
 
 
 @operator("Equal", since=7)
-def equal(node: Node, a: Array | Host, b: Array | Host) -> Array | Host:
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        # Text, which is on the host.
-        return np.asarray(a == b)
+def equal(node: Node, a: Array, b: Array) -> Array:
     return anp.equal(a, b)
 
 
@@ -196,10 +193,7 @@ def old_clip(node: Node, x: Array) -> Array:
 
 
 @operator("Where", since=9)
-def where(node: Node, condition: Array, x: Array | Host, y: Array | Host) -> Array | Host:
-    if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
-        # Text, which is on the host.
-        return np.where(np.asarray(condition), x, y)
+def where(node: Node, condition: Array, x: Array, y: Array) -> Array:
     return anp.where(condition, x, y)
 
 

@@ -19,11 +19,8 @@ __all__: list[str] = []
 
 
 @operator("Gather", known=(1,))
-def gather(node: Node, x: Array | Host, indices: Array | Host) -> Array | Host:
+def gather(node: Node, x: Array, indices: Array | Host) -> Array:
     axis = node.int("axis", 0)
-    if isinstance(x, np.ndarray):
-        # Text, which is on the host.
-        return np.take(x, np.asarray(indices), axis)
     if isinstance(indices, np.ndarray) and indices.ndim == 0:
         return x[(*(slice(None),) * (axis % x.ndim), int(indices))]
     return anp.take(x, indices, axis=axis)

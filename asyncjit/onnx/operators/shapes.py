@@ -92,10 +92,7 @@ def old_tile(node: Node, x: Array, tiles: Host, axis: Host) -> Array:
 
 
 @operator("Concat", since=4)
-def concat(node: Node, *arrays: Array | Host) -> Array | Host:
-    if all(isinstance(each, np.ndarray) for each in arrays):
-        # Text, which is on the host.
-        return np.concatenate(arrays, node.int("axis"))
+def concat(node: Node, *arrays: Array) -> Array:
     return anp.concat(arrays, axis=node.int("axis"))
 
 
