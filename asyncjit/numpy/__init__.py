@@ -7,6 +7,7 @@ function they are recorded. Dtypes are NumPy's, promotion is NumPy 2's, results 
 from __future__ import annotations
 
 from asyncjit.numpy._along import gather_nd, one_hot, scatter_along_axis, scatter_nd, take_along_axis
+from asyncjit.numpy._array import API_VERSIONS as _API_VERSIONS
 from asyncjit.numpy._array import Array
 from asyncjit.numpy._creation import (
     arange,
@@ -225,7 +226,7 @@ true_divide = divide
 bool = bool_
 
 #: The version of the Python array API standard that this namespace follows, without the extensions linalg and fft.
-__array_api_version__ = "2025.12"
+__array_api_version__ = _API_VERSIONS[-1]
 
 
 def __array_namespace_info__() -> _Info:  # noqa: N807

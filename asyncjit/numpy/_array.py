@@ -27,6 +27,10 @@ from asyncjit.symbols import Int, same
 __all__ = ["Array", "ArraySpec", "StorageLike", "array_spec"]
 
 
+#: Versions of the array API standard, of which each has the functions of those before it.
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+
+
 class Array(Reading):
     """An n-dimensional array on a device.
 
@@ -230,7 +234,13 @@ class Array(Reading):
         return _from_host, (self._host("pickle"),)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        """The namespace of functions on arrays."""
+        """The namespace of functions on arrays, which follows the array API standard in the version that it names.
+
+        Raises:
+            ValueError: that version is unknown here.
+        """
+        if api_version is not None and api_version not in API_VERSIONS:
+            raise ValueError(f"array API version {api_version!r} is none of {', '.join(API_VERSIONS)}")
         return sys.modules[__package__]
 
 

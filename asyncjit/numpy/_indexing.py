@@ -1,8 +1,8 @@
 """``a[key]`` and ``a[key] = value``.
 
 Law: basic keys (integers, slices, Ellipsis, None) are views with NumPy's offsets and strides; integer arrays gather and
-scatter; a boolean mask may choose where to assign. How many elements one selects is a value: it is read on the host,
-which a captured function may not do.
+scatter; a boolean mask may choose where one value is assigned. How many elements a mask selects is a value: it is read
+on the host, which a captured function may not do.
 """
 
 from __future__ import annotations
@@ -93,12 +93,14 @@ class Indexing(Handle):
         parts, has_arrays = self._parts(key)
         if not has_arrays:
             assign(self._view(*index(self._shape, self._strides, parts)), value)
-        elif isinstance(parts[0], Handle) and parts[0]._dtype.kind == "b":
-            self._assign_masked(parts, value)
-        else:
-            view, axes, indices = self._advanced(parts)
-            values = value if isinstance(value, Handle) else self._constant(value, _host_target(self, value))
-            apply("scatter", (values, *indices), axes, out=view)
+            return
+        values = value if isinstance(value, Handle) else self._constant(value, _host_target(self, value))
+        if any(isinstance(part, Handle) and part._dtype.kind == "b" for part in parts):
+            if self._assign_masked(parts, values):
+                return
+            parts = self._positions(key)
+        view, axes, indices = self._advanced(parts)
+        apply("scatter", (values, *indices), axes, out=view)
 
     def _constant(self, value: object, dtype: Any = None) -> Self:
         """Host data on the device of this array."""
@@ -161,27 +163,23 @@ class Indexing(Handle):
         basic = [slice(None) if axis in axes else part for axis, part in enumerate(parts)]
         return self._view(*index(self._shape, self._strides, basic)), axes, indices
 
-    def _assign_masked(self, parts: list[Any], value: object) -> None:
-        """``a[mask] = value`` with one value for all, or one that broadcasts to ``a`` (never one for each selected)."""
-        mask: Handle = parts[0]
-        rest = parts[1:] if mask.ndim == 1 else []
+    def _assign_masked(self, parts: list[Any], source: Handle) -> bool:
+        """``a[mask] = value`` where nobody need know how many elements are chosen: a mask on leading axes, and one
+        value for all or one for each element of ``a``, chosen or not. False where it is anything else."""
+        mask = parts[0]
+        rest = parts[1:]
         whole = all(isinstance(part, slice) and part == slice(None) for part in rest)
-        if not whole or not same_shape(mask._shape, self._shape[: mask.ndim]):
-            raise IndexError(
-                f"a mask of shape {mask._shape} does not lie on the leading axes of an array of shape {self._shape}; "
-                "assign where(mask, value, a[key]) to a[key] instead"
-            )
-        source = value if isinstance(value, Handle) else self._constant(value, _host_target(self, value))
+        if not whole or not isinstance(mask, Handle) or not same_shape(mask._shape, self._shape[: mask.ndim]):
+            return False
         if source.ndim and not same_shape(source._shape, self._shape):
-            raise ValueError(
-                f"a masked assignment takes one value or an array of shape {self._shape}, got shape {source._shape}"
-            )
+            return False
         if source._dtype is not self._dtype:
             source = apply("astype", (source,), (self._dtype.name,))
         lead = mask._view(
             0, (*mask._shape, *(1,) * (self.ndim - mask.ndim)), (*mask._strides, *(0,) * (self.ndim - mask.ndim))
         )
         elementwise("where", (lead, source, self), type(self), out=self)
+        return True
 
 
 def _integer(part: object) -> Int:

@@ -149,10 +149,26 @@ def test_a_mask_chooses_where_one_value_is_assigned() -> None:
     host[rows] = 2.5
     ours[rows] = 2.5
     same_bits(ours, host)
-    with pytest.raises(ValueError, match="masked assignment takes one value"):
-        ours[ours > 0] = [1.0, 2.0]
-    with pytest.raises(IndexError, match="leading axes"):
+    with pytest.raises(IndexError, match="does not lie on axes from 0"):
         ours[np.array([True, False])] = 1
+
+
+def test_a_mask_chooses_where_one_value_each_is_assigned() -> None:
+    host = sample("float32", (3, 4))
+    ours = anp.asarray(host)
+    columns = np.array([True, False, True, True])
+    for key, value in [
+        (host > 0, np.arange((host > 0).sum(), dtype="float32")),
+        ((slice(None), columns), np.ones((3, 3), "float32")),
+        ((slice(1, None), columns), -1),
+        ((1, columns), [7.0, 8.0, 9.0]),
+        (np.zeros((3, 4), bool), np.zeros(0)),
+    ]:
+        host[key] = value
+        ours[key] = value
+        same_bits(ours, host)
+    with pytest.raises(ValueError, match="scatter|broadcast"):
+        ours[columns[None].repeat(3, 0)] = np.zeros(2)
 
 
 def test_assignments_that_numpy_refuses_are_refused() -> None:
