@@ -25,6 +25,8 @@ from asyncjit.nn._activations import (
     thresholded_relu,
 )
 from asyncjit.nn._convolution import conv, conv_transpose
+from asyncjit.nn._attention import attention, attention_mask, linear_attention, rotary_embedding
+from asyncjit.nn._convolution import conv
 from asyncjit.nn._normalisation import (
     batch_norm,
     group_norm,
@@ -52,6 +54,8 @@ from asyncjit.nn._recurrent import gru, lstm, rnn
 
 __all__ = [
     "average_pool",
+    "attention",
+    "attention_mask",
     "batch_norm",
     "celu",
     "conv",
@@ -70,6 +74,7 @@ __all__ = [
     "layer_norm",
     "layer_norm_with_statistics",
     "leaky_relu",
+    "linear_attention",
     "log_softmax",
     "lp_norm",
     "lp_pool",
@@ -83,6 +88,7 @@ __all__ = [
     "relu",
     "rms_norm",
     "rnn",
+    "rotary_embedding",
     "selu",
     "shrink",
     "sigmoid",

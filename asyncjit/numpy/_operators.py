@@ -6,12 +6,16 @@ of numbers is left to the other side.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self, TypeVar, cast
+
+import numpy as np
 
 from asyncjit.numpy._dispatch import apply
 from asyncjit.numpy._elementwise import constant, elementwise, is_operand
 from asyncjit.numpy._handle import Handle
 from asyncjit.numpy._indexing import Indexing
+from asyncjit.ops import is_floating
 
 __all__ = ["Operators", "power"]
 
@@ -41,6 +45,16 @@ def power(base: object, exponent: object, cls: type[A], *, out: A | None = None)
         if short is not None:
             return elementwise(short, (base,), cls, out=out, operator=True)
     return elementwise("power", (base, exponent), cls, out=out, operator=True)
+
+
+def _admitted_product(sides: Sequence[Any]) -> Any:
+    """A product with operands of a dtype that NumPy does not know by itself: it would give float32, or add up in a few
+    bits."""
+    dtype: Any = np.result_type(*(side._dtype for side in sides))
+    if dtype.isbuiltin == 1 or not is_floating(dtype):
+        return apply("matmul", sides)
+    wide = [apply("astype", (side,), ("float32",)) for side in sides]
+    return apply("astype", (apply("matmul", wide),), (dtype.name,))
 
 
 class Operators(Indexing):
@@ -74,6 +88,8 @@ class Operators(Indexing):
         sides: list[Any] = [
             each if isinstance(each, Handle) else constant(cls, each, None, device) for each in (left, right)
         ]
+        if any(side._dtype.isbuiltin != 1 for side in sides):
+            return cast(Self, _admitted_product(sides))
         return cast(Self, apply("matmul", sides))
 
     # Each operator below is NumPy's function of the same meaning; results are new arrays, in-place ones write to self.

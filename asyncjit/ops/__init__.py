@@ -14,11 +14,13 @@ from typing import cast
 from asyncjit.errors import DeviceError
 from asyncjit.ir import Kernel, Operand
 from asyncjit.ops import (
+    attention,
     convolution,
     creation,
     elementwise,
     indexing,
     linalg,
+    linear_attention,
     movement,
     normalisation,
     pooling,
@@ -46,11 +48,13 @@ __all__ = [
 
 #: The families; importing one fills the registry.
 FAMILIES = (
+    attention,
     convolution,
     creation,
     elementwise,
     indexing,
     linalg,
+    linear_attention,
     movement,
     normalisation,
     pooling,

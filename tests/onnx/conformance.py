@@ -23,7 +23,10 @@ from asyncjit.onnx.backend import AsyncJitBackend
 __all__ = ["cases", "main", "run"]
 
 #: Larger relative errors than the suite's default are admitted here, each for a reason.
-TOLERANCES: dict[str, dict[str, float]] = {}
+TOLERANCES: dict[str, dict[str, float]] = {
+    # The expected values were rounded to float16 at each step of the softmax; here it is rounded once.
+    "test_attention_4d_causal_fp16_expanded": {"rtol": 2e-3},
+}
 
 
 def cases(pattern: str = "") -> Iterator[tuple[str, unittest.TestCase]]:

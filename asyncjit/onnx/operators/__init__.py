@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from asyncjit.onnx.operators import (
     activations,
+    attention,
     basic,
     casts,
     control,
@@ -30,6 +31,7 @@ __all__ = ["ALL", "Operator", "Unsupported", "find", "names", "operator", "suppo
 #: Importing a family registers its operators.
 FAMILIES = (
     activations,
+    attention,
     basic,
     casts,
     control,
