@@ -24,9 +24,8 @@ from asyncjit.nn._activations import (
     swish,
     thresholded_relu,
 )
-from asyncjit.nn._convolution import conv, conv_transpose
 from asyncjit.nn._attention import attention, attention_mask, linear_attention, rotary_embedding
-from asyncjit.nn._convolution import conv
+from asyncjit.nn._convolution import conv, conv_transpose
 from asyncjit.nn._normalisation import (
     batch_norm,
     group_norm,
@@ -53,9 +52,9 @@ from asyncjit.nn._rearranging import depth_to_space, space_to_depth
 from asyncjit.nn._recurrent import gru, lstm, rnn
 
 __all__ = [
-    "average_pool",
     "attention",
     "attention_mask",
+    "average_pool",
     "batch_norm",
     "celu",
     "conv",
