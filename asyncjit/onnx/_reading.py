@@ -203,7 +203,8 @@ def _dim(proto: Any) -> Dim:
     if proto.HasField("dim_value"):
         # Some exporters write -1, or 0 at the batch axis, for an extent that they do not know.
         return int(proto.dim_value) if proto.dim_value >= 0 else None
-    return proto.dim_param or None
+    # Paddle calls each of them "?", and does not mean that they are equal.
+    return proto.dim_param if proto.dim_param not in ("", "?") else None
 
 
 def _ordered(nodes: list[Node], known: set[str], outputs: list[str]) -> tuple[list[Node], frozenset[str]]:

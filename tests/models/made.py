@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["file_bytes", "picture", "sound", "spectrogram", "states", "tokens", "vowel"]
+__all__ = ["file_bytes", "picture", "sound", "spectrogram", "states", "tokens", "vowels"]
 
 Rng: TypeAlias = np.random.Generator
 Host: TypeAlias = "np.ndarray[Any, Any]"
@@ -48,18 +48,25 @@ def sound(rng: Rng, batch: int, samples: int, rate_hz: int) -> Host:
     return (tones + rng.normal(0, 0.01, (batch, samples))).astype(np.float32)
 
 
-def vowel(rng: Rng, samples: int, rate_hz: int) -> Host:
-    """Something like a spoken vowel: a buzz of 120 Hz through three resonances, louder and softer twice a second."""
+#: The first three resonances of a, e, i, o and u, in Hz (Peterson and Barney, 1952, men).
+FORMANTS_HZ = ((730, 1090, 2440), (530, 1840, 2480), (270, 2290, 3010), (570, 840, 2410), (300, 870, 2240))
+
+
+def vowels(rng: Rng, samples: int, rate_hz: int) -> Host:
+    """Something like babble: four syllables a second, each a vowel, under a pitch that falls from phrase to phrase."""
     time_s = np.arange(samples) / rate_hz
-    pitch_hz = 120 * (1 + 0.03 * np.sin(2 * np.pi * 3 * time_s))
+    syllable = (time_s * 4).astype(int)
+    spoken = np.array(FORMANTS_HZ)[rng.integers(len(FORMANTS_HZ), size=syllable[-1] + 1)]
+    pitch_hz = 150 - 40 * (time_s % 1.5) / 1.5 + 4 * np.sin(2 * np.pi * 5 * time_s)
     phase = 2 * np.pi * np.cumsum(pitch_hz) / rate_hz
     wave = np.zeros(samples)
-    for harmonic in range(1, 30):
-        frequency = 120.0 * harmonic
-        gain = sum(np.exp(-(((frequency - formant) / 120) ** 2)) for formant in (700, 1200, 2600))
+    for harmonic in range(1, 25):
+        gain = sum(
+            np.exp(-np.abs(harmonic * pitch_hz - spoken[syllable, k]) / (90 + 40 * k)) / (1 + k) for k in range(3)
+        )
         wave += (gain + 0.01) * np.sin(harmonic * phase)
-    wave *= 0.5 * (1 + np.sin(2 * np.pi * 2 * time_s - np.pi / 2))
-    return (0.3 * wave / np.abs(wave).max() + rng.normal(0, 1e-3, samples)).astype(np.float32)
+    wave *= np.clip(4 * np.sin(np.pi * (time_s * 4 % 1)), 0, 1)
+    return (0.3 * wave / np.abs(wave).max() + rng.normal(0, 2e-3, samples)).astype(np.float32)
 
 
 def spectrogram(rng: Rng, *shape: int) -> Host:
