@@ -18,6 +18,8 @@ Leaves: TypeAlias = frozenset[str]
 KNOWN: Leaves = frozenset()
 #: What is different each time; no value has the empty name.
 OPAQUE: Leaves = frozenset({""})
+#: Whether an input of that name may be static; and whether it is needed itself, not something computed from it.
+MayBeStatic: TypeAlias = Callable[[str, bool], bool]
 
 
 class _AgainError(Exception):
@@ -34,10 +36,17 @@ class Recordable:
 
 
 def recordable(
-    nodes: Iterable[Node], inputs: Iterable[str], known: Iterable[str], may_be_static: Callable[[str], bool]
+    nodes: Iterable[Node],
+    inputs: Iterable[str],
+    known: Iterable[str],
+    may_be_static: MayBeStatic,
+    static: Iterable[str] = (),
 ) -> Recordable:
-    """Take every node that can be recorded when ``inputs`` are there and ``known`` are known."""
-    listed, statics = list(nodes), set[str]()
+    """Take every node that can be recorded when ``inputs`` are there and ``known`` are known.
+
+    ``static`` inputs are static in any case, others where they must be and may be.
+    """
+    listed, statics = list(nodes), set(static)
     while True:
         result = Recordable()
         result.statics = statics
@@ -55,16 +64,16 @@ def recordable(
 class _Attempt:
     """One pass, under the assumption that ``statics`` are known; adds to them and starts again when more have to be."""
 
-    def __init__(self, statics: set[str], may_be_static: Callable[[str], bool]) -> None:
+    def __init__(self, statics: set[str], may_be_static: MayBeStatic) -> None:
         self._statics = statics
         self._may_be_static = may_be_static
 
-    def _needs(self, leaves: Leaves) -> bool:
-        """Have a value known; False where that cannot be."""
+    def _needs(self, leaves: Leaves, name: str = "") -> bool:
+        """Have a value known, which is called ``name`` where that matters; False where that cannot be."""
         missing = leaves - self._statics
         if not missing:
             return True
-        if not all(name and self._may_be_static(name) for name in missing):
+        if not all(each and self._may_be_static(each, each == name) for each in missing):
             return False
         self._statics |= missing
         raise _AgainError
@@ -86,7 +95,9 @@ class _Attempt:
                 return False
             outputs = found
         else:
-            if not all(self._needs(each) for position, each in enumerate(given) if entry.needs(position)):
+            if entry.on_host and not KNOWN.union(*given) <= self._statics:
+                return False
+            if not all(self._needs(given[at], name) for at, name in enumerate(node.inputs) if entry.needs(at)):
                 return False
             together = KNOWN.union(*given)
             outputs = [together if entry.is_pure else OPAQUE] * len(node.outputs)

@@ -12,10 +12,12 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from asyncjit.capture import Recorder
 from asyncjit.engine import Engine, current_engine
 from asyncjit.errors import OnnxError
 from asyncjit.jit import JitFunction, not_captured
@@ -106,13 +108,14 @@ class Program:
         options: Options,
         name: str,
         declared: Sequence[ValueType] = (),
+        outer_constants: Mapping[str, Host] = MappingProxyType({}),
     ) -> None:
         self.steps = steps
         self._declared = declared
         self.name = name
         self._weights = weights
         self._value_bytes_max = value_bytes_max
-        self._constants = steps.graph.initializers
+        self._constants = {**outer_constants, **steps.graph.initializers}
         self.functions: dict[RecordedStep, JitFunction[Any, Any]] = {}
         self._bodies: dict[HostStep, dict[str, Program]] = {}
         for index, step in enumerate(steps.steps):
@@ -121,7 +124,7 @@ class Program:
                 self.functions[step] = self._function(step, title, options)
             else:
                 self._bodies[step] = {
-                    key: Program(body, weights, value_bytes_max, options, f"{name}.{index}.{key}")
+                    key: Program(body, weights, value_bytes_max, options, f"{name}.{index}.{key}", (), self._constants)
                     for key, body in step.bodies.items()
                 }
 
@@ -153,8 +156,8 @@ class Program:
             check_shapes(self._declared, env)
         interpreter.nodes(step.nodes, env)
         outputs = {name: _on_device(interpreter, name, env[name]) for name in step.outputs}
-        recorder: Any = recording.get()
-        if recorder is not None and not recorder.calls:
+        recorder = recording.get()
+        if isinstance(recorder, Recorder) and not recorder.calls:
             # Whatever comes out went in, or is known: a copy gives the replay something to do.
             outputs = {name: _copied(value) for name, value in outputs.items()}
         return outputs

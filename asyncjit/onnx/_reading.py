@@ -24,7 +24,7 @@ from asyncjit.onnx._tensors import ExternalData, sparse_of, tensor_of
 __all__ = ["Source", "read_model"]
 
 #: Graphs within graphs; deeper ones are no models but attacks on the stack.
-DEPTH_MAX = 32
+DEPTH_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)

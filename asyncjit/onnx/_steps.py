@@ -50,7 +50,8 @@ class Steps:
 def steps_of(graph: Graph, forced: Iterable[str] = (), outer_known: Iterable[str] = ()) -> Steps:
     """Cut ``graph`` into as few steps as its needs for values allow.
 
-    ``forced`` inputs may always be static. Others may if they are numbers or vectors: shapes, axes, conditions.
+    ``forced`` inputs are static. Others become so where something needs their value, if they are numbers or vectors:
+    shapes, axes, conditions. What is computed from fractions is data, and is read when it is there.
     """
     always = frozenset(forced)
     types = {each.name: each for each in graph.inputs}
@@ -60,12 +61,12 @@ def steps_of(graph: Graph, forced: Iterable[str] = (), outer_known: Iterable[str
     steps: list[RecordedStep | HostStep] = []
     first = True
 
-    def may_be_static(name: str) -> bool:
+    def may_be_static(name: str, is_needed_itself: bool) -> bool:
         # Later on, everything that is there has been computed and can be read.
-        return not first or name in always or _is_small(types.get(name))
+        return not first or _counts_by_value(types.get(name), is_needed_itself)
 
     while remaining or not steps:
-        found = recordable(remaining, there, known, may_be_static)
+        found = recordable(remaining, there, known, may_be_static, always if first else ())
         if found.nodes or not remaining:
             steps.append(_recorded(graph, found, there, first))
             there |= {name for node in found.nodes for name in node.outputs if name}
@@ -86,14 +87,10 @@ def steps_of(graph: Graph, forced: Iterable[str] = (), outer_known: Iterable[str
     return Steps(graph, steps, frozenset(graph.free - known))
 
 
-def _is_small(kind: ValueType | None) -> bool:
-    return (
-        kind is not None
-        and kind.kind == "tensor"
-        and not kind.is_text
-        and kind.shape is not None
-        and len(kind.shape) < 2
-    )
+def _counts_by_value(kind: ValueType | None, is_needed_itself: bool) -> bool:
+    if kind is None or kind.kind != "tensor" or kind.dtype is None or kind.shape is None or len(kind.shape) > 1:
+        return False
+    return is_needed_itself or kind.dtype.kind in "biu"
 
 
 def _is_there(node: Node, there: set[str]) -> bool:
