@@ -50,6 +50,7 @@ from asyncjit.nn._pooling import (
 )
 from asyncjit.nn._rearranging import depth_to_space, space_to_depth
 from asyncjit.nn._recurrent import gru, lstm, rnn
+from asyncjit.nn._resizing import resize
 
 __all__ = [
     "attention",
@@ -85,6 +86,7 @@ __all__ = [
     "mish",
     "prelu",
     "relu",
+    "resize",
     "rms_norm",
     "rnn",
     "rotary_embedding",
