@@ -15,7 +15,7 @@ from onnx import TensorProto
 from asyncjit.numpy._dispatch import dtype_of
 from asyncjit.ops import admit
 
-__all__ = ["TEXT", "dtype_of_code", "is_text_code", "name_of_code"]
+__all__ = ["TEXT", "dtype_of_code", "is_integer", "is_text_code", "name_of_code"]
 
 TEXT = np.dtype(object)
 
@@ -42,6 +42,11 @@ def dtype_of_code(code: int) -> np.dtype[Any]:
         return dtype_of(onnx.helper.tensor_dtype_to_np_dtype(code))
     except (KeyError, TypeError):
         raise ValueError(f"arrays cannot hold elements of type {name_of_code(code)}") from None
+
+
+def is_integer(dtype: np.dtype[Any]) -> bool:
+    """Whether elements are integers, of any width."""
+    return dtype.kind in "iu" or dtype.name.startswith(("int", "uint"))
 
 
 def is_text_code(code: int) -> bool:

@@ -45,7 +45,7 @@ def row_blocks(rows: int, row_bytes: int) -> Iterator[slice]:
 
 
 def blocked(function: Function, scratch_count: int, x: Any, out: Any) -> None:
-    """``out[...] = function(x)`` elementwise, block by block, in float32 where ``out`` is float16.
+    """``out[...] = function(x)`` elementwise, block by block, in float32 where ``out`` is narrower.
 
     ``x`` is converted to the dtype of ``out`` first; ``out`` has its shape.
     """
@@ -57,7 +57,7 @@ def blocked(function: Function, scratch_count: int, x: Any, out: Any) -> None:
         np.copyto(out, x, casting="unsafe")
         x = out
     source, target = x.reshape(-1), out.reshape(-1)
-    half = target.dtype == np.float16
+    half = target.dtype.itemsize < 4
     dtype = np.dtype(np.float32) if half else target.dtype
     arrays = [_scratch.take(number, dtype) for number in range(scratch_count + half)]
     step = BLOCK_BYTES // dtype.itemsize
@@ -66,8 +66,8 @@ def blocked(function: Function, scratch_count: int, x: Any, out: Any) -> None:
         scratch = [array[: taken.size] for array in arrays]
         if half:
             wide = scratch.pop()
-            np.copyto(wide, given)
+            np.copyto(wide, given, casting="unsafe")
             function(wide, wide, *scratch)
-            np.copyto(taken, wide, casting="same_kind")
+            np.copyto(taken, wide, casting="unsafe")
         else:
             function(given, taken, *scratch)

@@ -142,7 +142,7 @@ def sigmoid_block(x: Any, out: Any) -> None:
 
 def _loop(name: str, types: tuple[LoopType, ...]) -> tuple[DType, ...]:
     dtypes = ufunc_dtypes(name, np.exp, types)
-    if dtypes[0].kind != "f":
+    if dtypes[0].kind == "c":
         raise TypeError(f"{name} is defined for real numbers, not for {dtypes[0]}; take the real part first")
     return dtypes
 

@@ -13,6 +13,7 @@ import numpy as np
 
 import asyncjit.numpy as anp
 from asyncjit.numpy import Array
+from asyncjit.onnx._dtypes import is_integer
 from asyncjit.onnx._model_data import Host, Node
 from asyncjit.onnx.operators._registry import Unsupported, operator
 
@@ -59,9 +60,9 @@ for _name, _function in _UNARY.items():
 
 def _divide(a: Array, b: Array) -> Array:
     """Integers are divided towards 0."""
-    if a.dtype.kind in "fc":
+    if not is_integer(a.dtype):
         return anp.divide(a, b)
-    if a.dtype.kind == "u":
+    if a.dtype.name.startswith("u"):
         return anp.floor_divide(a, b)
     return anp.floor_divide(a - anp.fmod(a, b), b)
 
@@ -125,13 +126,13 @@ _POWERS: dict[float, Function] = {2: anp.square, 0.5: anp.sqrt, -1: anp.reciproc
 @operator("Pow", since=7, known=(1,))
 def power(node: Node, x: Array, y: Array | Host) -> Array:
     if isinstance(y, np.ndarray):
-        short = _POWERS.get(y.item()) if y.size == 1 and y.ndim <= x.ndim and x.dtype.kind == "f" else None
+        short = _POWERS.get(y.item()) if y.size == 1 and y.ndim <= x.ndim and not is_integer(x.dtype) else None
         if short is not None:
             return anp.positive(short(x))
         y = anp.asarray(y, device=x.device)
     if y.dtype is x.dtype:
         return anp.pow(x, y)
-    if x.dtype.kind == "f" or y.dtype.kind != "f":
+    if not is_integer(x.dtype) or is_integer(y.dtype):
         return anp.pow(x, y.astype(x.dtype))
     return anp.pow(x, y).astype(x.dtype)
 

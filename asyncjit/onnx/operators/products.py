@@ -15,7 +15,8 @@ __all__: list[str] = []
 
 @operator("MatMul")
 def matmul(node: Node, a: Array, b: Array) -> Array:
-    return anp.matmul(a, b)
+    # Narrow types are multiplied in float32.
+    return anp.matmul(a, b).astype(a.dtype, copy=False)
 
 
 @operator("Gemm")
@@ -23,7 +24,9 @@ def gemm(node: Node, a: Array, b: Array, c: Array | None = None) -> Array:
     """``alpha * a @ b + beta * c``; either matrix transposed."""
     product = (a.T if node.int("transA") else a) @ (b.T if node.int("transB") else b)
     product = _scaled(product, node.float("alpha", 1.0))
-    return product if c is None else product + _scaled(c, node.float("beta", 1.0))
+    if c is not None:
+        product = product + _scaled(c, node.float("beta", 1.0))
+    return product.astype(a.dtype, copy=False)
 
 
 def _scaled(x: Array, factor: float) -> Array:
@@ -35,4 +38,4 @@ def _scaled(x: Array, factor: float) -> Array:
 
 @operator("Einsum", since=12)
 def einsum(node: Node, *arrays: Array) -> Array:
-    return anp.einsum(node.str("equation"), *arrays)
+    return anp.einsum(node.str("equation"), *arrays).astype(arrays[0].dtype, copy=False)
