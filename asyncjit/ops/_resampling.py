@@ -84,7 +84,7 @@ def _coordinates(axis: Axis, extent: int) -> Host:
 
 
 def _linear(distance: Host) -> Host:
-    return np.clip(1 - np.abs(distance), 0, 1)
+    return np.asarray(np.maximum(1 - np.abs(distance), 0))
 
 
 def _cubic(a: float) -> Callable[[Host], Host]:
