@@ -48,6 +48,15 @@ from asyncjit.nn._pooling import (
     max_pool_with_indices,
     max_unpool,
 )
+from asyncjit.nn._quantised import (
+    conv_integer,
+    dequantize,
+    dynamic_quantize,
+    matmul_integer,
+    qlinear_conv,
+    qlinear_matmul,
+    quantize,
+)
 from asyncjit.nn._rearranging import depth_to_space, space_to_depth
 from asyncjit.nn._recurrent import gru, lstm, rnn
 from asyncjit.nn._resizing import resize
@@ -59,8 +68,11 @@ __all__ = [
     "batch_norm",
     "celu",
     "conv",
+    "conv_integer",
     "conv_transpose",
     "depth_to_space",
+    "dequantize",
+    "dynamic_quantize",
     "elu",
     "global_average_pool",
     "global_lp_pool",
@@ -79,12 +91,16 @@ __all__ = [
     "lp_norm",
     "lp_pool",
     "lstm",
+    "matmul_integer",
     "max_pool",
     "max_pool_with_indices",
     "max_unpool",
     "mean_variance_norm",
     "mish",
     "prelu",
+    "qlinear_conv",
+    "qlinear_matmul",
+    "quantize",
     "relu",
     "resize",
     "rms_norm",
