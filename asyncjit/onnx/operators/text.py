@@ -6,8 +6,9 @@ take over where an input is text.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -163,3 +164,47 @@ def string_normalizer(node: Node, x: Host) -> Host:
     row = [each for each in x.reshape(-1) if fold(each) not in listed]
     result = np.array([change(each) for each in row] or [""], object)
     return result.reshape(1, -1) if x.ndim == 2 else result
+
+
+@operator("TfIdfVectorizer", since=9, host=ALL)
+def tf_idf_vectorizer(node: Node, x: Host) -> Host:
+    """How often each known n-gram occurs in each row, with skips between its elements; counted, seen, or weighted."""
+    counts = _counts_of_grams(node, x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1))
+    weights = np.array(node.floats("weights") or np.ones(counts.shape[1]), np.float32)
+    mode = node.str("mode")
+    if mode == "IDF":
+        counts = (counts > 0) * weights
+    elif mode == "TFIDF":
+        counts = counts * weights
+    elif mode != "TF":
+        raise Unsupported(f"mode {mode!r}")
+    return counts.astype(np.float32).reshape(*x.shape[:-1], -1)
+
+
+def _counts_of_grams(node: Node, rows: Host) -> Host:
+    pool: list[Any] = list(node.strs("pool_strings") or node.ints("pool_int64s"))
+    starts = [*node.ints("ngram_counts"), len(pool)]
+    indices = node.ints("ngram_indexes")
+    columns: dict[tuple[Any, ...], int] = {}
+    place = 0
+    for size, (start, stop) in enumerate(itertools.pairwise(starts), 1):
+        for at in range(start, stop, size):
+            columns[tuple(pool[at : at + size])] = indices[place]
+            place += 1
+    counts = np.zeros((len(rows), max(indices, default=-1) + 1), np.float32)
+    for row, elements in enumerate(rows.tolist()):
+        for gram in _grams(node, elements):
+            column = columns.get(gram)
+            if column is not None:
+                counts[row, column] += 1
+    return counts
+
+
+def _grams(node: Node, elements: list[Any]) -> Iterator[tuple[Any, ...]]:
+    """Every run of elements of an allowed length and with equal, allowed gaps; single ones once, whatever the gap."""
+    for gap in range(1, node.int("max_skip_count", 0) + 2):
+        for size in range(node.int("min_gram_length", 1), node.int("max_gram_length", 1) + 1):
+            if size == 1 and gap > 1:
+                continue
+            for start in range(len(elements) - (size - 1) * gap):
+                yield tuple(elements[start : start + (size - 1) * gap + 1 : gap])
