@@ -44,6 +44,7 @@ PRINTS = (
     "docs/",
     "tests/models/__main__.py",
     "tests/onnx/conformance.py",
+    "tests/onnx/fuzz.py",
     "examples/",
 )
 

@@ -13,6 +13,7 @@ from asyncjit.errors import OnnxError
 from asyncjit.onnx._folding import HostSink
 from asyncjit.onnx._interpreter import Interpreter
 from asyncjit.onnx._model_data import Graph, Host, Node
+from asyncjit.onnx._checking import check_graphs
 from asyncjit.onnx.operators import find
 from asyncjit.onnx.operators.text import MAKES_TEXT, TEXT, gives_text
 
@@ -60,6 +61,7 @@ def _bind(graph: Graph, outer: frozenset[str]) -> set[str]:
             if entry is None:
                 raise OnnxError(f"{node.title} of text is not supported", node=node.name, operator=node.op)
         node.operator = entry
+        check_graphs(node)
         inner = [_bind(each, frozenset(text)) for each in node.graphs]
         if gives_text(node, has_text) or any(
             each.name in found for graph, found in zip(node.graphs, inner, strict=True) for each in graph.outputs

@@ -7,7 +7,6 @@ so that a coroutine and a plain thread drive the same code.
 from __future__ import annotations
 
 import inspect
-import operator
 import threading
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -193,7 +192,7 @@ class Program:
             work = Interpreter(HostSink(self._value_bytes_max), self._weights.place)
             outputs = yield lambda: work.node(node, [to_host(value) for value in values], {})
         elif node.op == "If":
-            branch = self._bodies[step]["then_branch" if _is_true(values[0]) else "else_branch"]
+            branch = self._bodies[step]["then_branch" if _is_true(values[0], node.title) else "else_branch"]
             outputs = list((yield from branch.run(dict(seen))).values())
         elif node.op == "Loop":
             outputs = yield from self._loop(step, values, seen)
@@ -206,8 +205,8 @@ class Program:
         """A loop whose condition is computed: one run of the body a round, and its condition read."""
         body = self._bodies[step]["body"]
         rounds, condition, *states = values
-        limit = None if rounds is None else operator.index(to_host(rounds).item())
-        goes_on = condition is None or _is_true(condition)
+        limit = None if rounds is None else _whole_number(rounds, step.node.title)
+        goes_on = condition is None or _is_true(condition, step.node.title)
         kept: list[list[Value]] = [[] for _ in range(len(step.node.outputs) - len(states))]
         done = 0
         names = [each.name for each in body.steps.graph.inputs]
@@ -217,7 +216,7 @@ class Program:
             states, scanned = results[: len(states)], results[len(states) :]
             for each, value in zip(kept, scanned, strict=True):
                 each.append(value)
-            goes_on, done = _is_true(condition), done + 1
+            goes_on, done = _is_true(condition, step.node.title), done + 1
         stacked = yield lambda: [_stacked(each, step.node.title) for each in kept]
         return [*states, *stacked]
 
@@ -228,8 +227,18 @@ def _copied(value: Value) -> Value:
     return value if value is None else value.copy()
 
 
-def _is_true(value: Value) -> bool:
-    return bool(np.asarray(to_host(value)).reshape(-1)[0])
+def _whole_number(value: Value, title: str) -> int:
+    host = np.asarray(to_host(value))
+    if host.size != 1 or host.dtype.kind not in "iu":
+        raise OnnxError(f"{title} takes an integer for the number of rounds, got {host.dtype}{list(host.shape)}")
+    return int(host.item())
+
+
+def _is_true(value: Value, title: str) -> bool:
+    host = np.asarray(to_host(value))
+    if host.size != 1 or host.dtype.kind not in "biuf":
+        raise OnnxError(f"{title} takes one truth value, got {host.dtype}{list(host.shape)}")
+    return bool(host.item())
 
 
 def _stacked(values: list[Value], title: str) -> Host:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto
 
 from asyncjit.errors import OnnxError
@@ -73,11 +73,14 @@ class _Reader:
         self._external = external
         self._value_bytes_max = value_bytes_max
         self._depth = 0
+        for each in (*proto.opset_import, *proto.functions):
+            _check_names(each)
         self.opsets = _opsets(proto.opset_import)
         self.functions = Functions(proto.functions, self.opsets)
 
     def read(self, name: str) -> Source:
         proto = self._proto
+        _check_names(proto)
         graph = self.graph(proto.graph, self.opsets)
         if graph.free:
             missing = ", ".join(map(repr, sorted(graph.free)[:5]))
@@ -87,9 +90,13 @@ class _Reader:
 
     def graph(self, proto: GraphProto, opsets: Mapping[str, int]) -> Graph:
         self._depth += 1
+        _check_names(proto)
         if self._depth > DEPTH_MAX:
             raise OnnxError(f"graph {proto.name!r} stands in more than {DEPTH_MAX} others")
         initializers: dict[str, Host] = {}
+        for tensor in (*proto.initializer, *(each.values for each in proto.sparse_initializer)):
+            if isinstance(tensor.name, bytes):
+                raise OnnxError(f"the name {tensor.name!r} of a tensor is not UTF-8; the model is damaged")
         for tensor in proto.initializer:
             _put(initializers, tensor.name, tensor_of(tensor, self._external))
         for sparse in proto.sparse_initializer:
@@ -104,6 +111,7 @@ class _Reader:
     def nodes(self, protos: Iterable[NodeProto], opsets: Mapping[str, int]) -> list[Node]:
         nodes: list[Node] = []
         for proto in protos:
+            _check_names(proto)
             function = self.functions.find(proto, opsets)
             if function is None:
                 nodes.append(self.node(proto, opsets))
@@ -159,6 +167,26 @@ class _Reader:
         raise OnnxError(f"{node.title}: attribute {proto.name!r} is of a kind that is not supported", node=node.name)
 
 
+def _check_names(proto: Any) -> None:
+    """Whether all names in a message are text: protobuf gives those that are not UTF-8 as bytes.
+
+    Raises:
+        OnnxError: one is not.
+    """
+    for field, value in proto.ListFields():
+        if field.type == field.TYPE_STRING:
+            for each in [value] if isinstance(value, str | bytes) else value:
+                if isinstance(each, bytes):
+                    raise OnnxError(f"the name {each!r} is not UTF-8; the model is damaged")
+        elif field.message_type is not None and field.name in _NAMED:
+            for each in [value] if isinstance(value, Message) else value:
+                _check_names(each)
+
+
+#: Messages that hold names, besides graphs and tensors, which are looked at when they are read.
+_NAMED = frozenset({"attribute", "type", "tensor_type", "sequence_type", "optional_type", "elem_type", "shape", "dim"})
+
+
 def _opsets(imports: Iterable[Any]) -> dict[str, int]:
     opsets = {("" if each.domain == "ai.onnx" else each.domain): each.version for each in imports}
     # Very old files import nothing and mean the first version.
@@ -172,6 +200,7 @@ def _put(values: dict[str, Host], name: str, value: Host) -> None:
 
 
 def _value_type(proto: Any) -> ValueType:
+    _check_names(proto)
     return _type_of(proto.name, proto.type)
 
 
