@@ -28,6 +28,7 @@ NAMES = (
     "server",
     "cancel_storm",
     "memory_endless",
+    "models",
     "pickle",
 )
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from asyncjit import plan
 from asyncjit.placement import place
-from benchmarks import _graphs, cancel_storm, memory, memory_endless, pickle_, pipeline3, server
+from benchmarks import _graphs, cancel_storm, memory, memory_endless, models, pickle_, pipeline3, server
 from benchmarks.__main__ import NAMES, main, module_of, table
+from tests.models.wheels import WHEELS
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -116,3 +118,23 @@ def test_the_server_is_asked_in_every_way_and_answers_what_the_model_says(monkey
     assert [row["case"] for row in rows] == list(server.CASES)
     assert all(row["requests_per_s"] > 0 and row["wrong"] == 0 for row in rows)
     assert "digits_batched_over_engine" in figures
+
+
+def test_models_are_measured_on_both_engines_and_those_that_are_not_there_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    few: dict[str, Any] = {"SECONDS": 0.02, "CALLS_MIN": 1, "WARM_UP_CALLS": 1, "CONCURRENCY": 2}
+    for name, value in {**few, "ROWS": ("magika-1", models.OCR), "thread_counts": lambda: [1]}.items():
+        monkeypatch.setattr(models, name, value)
+    figures: Any = models.run()
+    wheels = {"magika-1": "magika", models.OCR: "rapidocr-onnxruntime"}
+    missing = [name for name, wheel in wheels.items() if not WHEELS[wheel].is_fetched]
+    assert figures.get("missing", []) == missing
+    for row in figures["rows"]:
+        assert row["asyncjit_ms"] > 0
+        assert row["onnxruntime_ms"] > 0
+        assert row["max_rel_err"] < 1e-3
+        assert row["ratio"] > 0
+        assert row["concurrency4_ratio"] > 0
+    monkeypatch.setenv("ASYNCJIT_MODELS", str(tmp_path))
+    assert models.run() == {"rows": [], "missing": ["magika-1", "ocr"]}

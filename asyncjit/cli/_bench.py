@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asyncjit.cli import _inputs, _loading
+from asyncjit.cli._cores import on_cores
 from asyncjit.cli._problems import EXIT_FAILED, EXIT_GOOD
 from asyncjit.cli._rounds import Call, measure
 from asyncjit.cli._tables import columns
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "numbers of callers, each of whom waits for one call at a time (default 1,4,16)"
     parser.add_argument("--concurrency", type=_counts, default=(1, 4, 16), metavar="N,N,…", help=text)
     parser.add_argument("--seconds", type=float, default=2.0, help="for each engine and number (default 2)")
-    text = "of the engine; ONNX Runtime gets as many (default: the cores)"
+    text = "threads of either engine, and cores that they are bound to (default: all)"
     parser.add_argument("--threads", type=_count, default=None, metavar="N", help=text)
     text = "measure this engine on the same inputs, in a thread pool, in turns"
     parser.add_argument("--compare", choices=("onnxruntime",), help=text)
@@ -71,7 +72,8 @@ def run(options: argparse.Namespace) -> int:
         check(options.plot)  # before minutes of measuring
     model = _loading.load(options)
     inputs = _inputs.gather(model.inputs, options)
-    result = asyncio.run(_measured(model, inputs, options))
+    with on_cores(options.threads):
+        result = asyncio.run(_measured(model, inputs, options))
     print(json.dumps(result) if options.json else "\n".join(_lines(result)))
     if options.plot is not None:
         from asyncjit.cli._plot import plot

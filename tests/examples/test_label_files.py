@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests._source import CHECKOUT
-from tests.models.wheels import WHEELS
+from tests.models.wheels import WHEELS, needed
 
 SCRIPT = CHECKOUT / "examples" / "label_files.py"
 
@@ -22,8 +22,7 @@ def run(*words: str, folder: Path = CHECKOUT) -> subprocess.CompletedProcess[str
 
 
 def test_files_are_labelled_by_what_is_in_them(tmp_path: Path) -> None:
-    if not WHEELS["magika"].is_fetched:
-        pytest.skip("magika is not there: python -m tests.models fetch")
+    needed("magika", "magika/models/standard_v3_3/model.onnx")
     contents = {
         "notes.bin": (CHECKOUT / "CONTRIBUTING.md").read_bytes(),
         "code.txt": (CHECKOUT / "asyncjit" / "engine.py").read_bytes(),

