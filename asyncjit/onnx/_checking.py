@@ -1,4 +1,4 @@
-"""Whether a node has the form that its operator asks for: the graphs inside of it, and how many values they take and give.
+"""Whether a node has the form that its operator asks for: its graphs, and how many values they take and give.
 
 Law: what later code relies on without looking. What a handler looks at itself, it refuses itself.
 """

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from asyncjit.errors import OnnxError
+from asyncjit.onnx._checking import check_graphs
 from asyncjit.onnx._folding import HostSink
 from asyncjit.onnx._interpreter import Interpreter
 from asyncjit.onnx._model_data import Graph, Host, Node
-from asyncjit.onnx._checking import check_graphs
 from asyncjit.onnx.operators import find
 from asyncjit.onnx.operators.text import MAKES_TEXT, TEXT, gives_text
 

@@ -2,7 +2,7 @@
 
     python -m tests.onnx.fuzz [--seconds 600] [--seed 0] [FILE …]
 
-Whatever the bytes, ``load`` gives a model or raises ``OnnxError``, and a run gives outputs or raises an ``AsyncJitError``;
+Whatever the bytes, ``load`` gives a model or raises ``OnnxError``; a run gives outputs or raises an ``AsyncJitError``;
 nothing crashes or hangs, and nothing takes more memory than it may. An attempt that breaks this is kept in a file.
 """
 
