@@ -92,8 +92,8 @@ def compress(node: Node, x: Array, condition: Host) -> Array:
 
 @operator("NonZero", since=9, host=ALL)
 def non_zero(node: Node, x: Host) -> Host:
-    # A number counts as a vector of one, of which NumPy speaks no more.
-    return np.array(np.nonzero(np.atleast_1d(x)), np.int64) if x.ndim else np.zeros((0, int(bool(x))), np.int64)
+    # Of a number ONNX wants as many columns as ever, and no row.
+    return np.array(np.nonzero(x), np.int64) if x.ndim else np.zeros((0, int(bool(x))), np.int64)
 
 
 @operator("Unique", since=11, host=ALL)
