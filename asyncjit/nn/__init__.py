@@ -39,6 +39,7 @@ from asyncjit.nn._normalisation import (
     rms_norm,
     softmax,
 )
+from asyncjit.nn._padding import center_crop_or_pad, col2im, pad
 from asyncjit.nn._pooling import (
     average_pool,
     global_average_pool,
@@ -61,16 +62,21 @@ from asyncjit.nn._quantised import (
 from asyncjit.nn._rearranging import depth_to_space, space_to_depth
 from asyncjit.nn._recurrent import gru, lstm, rnn
 from asyncjit.nn._resizing import resize
+from asyncjit.nn._sampling import affine_grid, deform_conv, grid_sample, max_roi_pool, roi_align
 
 __all__ = [
+    "affine_grid",
     "attention",
     "attention_mask",
     "average_pool",
     "batch_norm",
     "celu",
+    "center_crop_or_pad",
+    "col2im",
     "conv",
     "conv_integer",
     "conv_transpose",
+    "deform_conv",
     "depth_to_space",
     "dequantize",
     "dynamic_quantize",
@@ -79,6 +85,7 @@ __all__ = [
     "global_average_pool",
     "global_lp_pool",
     "global_max_pool",
+    "grid_sample",
     "group_norm",
     "gru",
     "hard_sigmoid",
@@ -96,9 +103,11 @@ __all__ = [
     "matmul_integer",
     "max_pool",
     "max_pool_with_indices",
+    "max_roi_pool",
     "max_unpool",
     "mean_variance_norm",
     "mish",
+    "pad",
     "prelu",
     "qlinear_conv",
     "qlinear_matmul",
@@ -107,6 +116,7 @@ __all__ = [
     "resize",
     "rms_norm",
     "rnn",
+    "roi_align",
     "rotary_embedding",
     "selu",
     "shrink",

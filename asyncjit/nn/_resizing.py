@@ -55,7 +55,7 @@ def resize(
         ValueError: neither sizes nor scales or both, another number of them than axes, or an unknown word.
     """
     array = contiguous(x)
-    places = normalize_axes(axes, array.ndim, "resize")
+    places = normalize_axes(None if axes is None else tuple(axes), array.ndim, "resize")
     given = sizes if sizes is not None else scales
     if given is None or (sizes is not None and scales is not None) or len(given) != len(places):
         raise ValueError(f"resize: expected sizes or scales for {len(places)} axes, given {sizes} and {scales}")

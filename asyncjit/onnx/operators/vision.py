@@ -122,3 +122,19 @@ def depth_to_space(node: Node, x: Array) -> Array:
 @operator("SpaceToDepth")
 def space_to_depth(node: Node, x: Array) -> Array:
     return nn.space_to_depth(x, node.int("blocksize"), order=node.str("mode", "DCR"))  # type: ignore[arg-type]
+
+
+@operator("DeformConv", since=19)
+def deform_conv(node: Node, x: Array, weights: Array, offset: Array, bias: Any = None, mask: Any = None) -> Array:
+    groups = {"groups": node.int("group", 1), "offset_groups": node.int("offset_group", 1)}
+    return nn.deform_conv(x, weights, offset, bias, mask, **groups, **_window(node, x))
+
+
+@operator("LRN")
+def lrn(node: Node, x: Array) -> Array:
+    """Channels are averaged as if they were an axis of space; those beyond the ends count as zeros."""
+    size = node.int("size")
+    flat = anp.square(x).reshape(x.shape[0], 1, x.shape[1], -1)
+    pads = (((size - 1) // 2, size - 1 - (size - 1) // 2), (0, 0))
+    means = nn.average_pool(flat, (size, 1), padding=pads, count_padding=True).reshape(x.shape)
+    return x / anp.pow(means * node.float("alpha", 1e-4) + node.float("bias", 1.0), node.float("beta", 0.75))
