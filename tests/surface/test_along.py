@@ -119,6 +119,20 @@ def test_top_k_gives_the_first_of_equal_elements_first(axis: int, largest: bool)
         same_bits(values, np.take_along_axis(host, wanted, axis))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int16", "uint8"])
+@pytest.mark.parametrize("largest", [True, False])
+def test_top_k_of_long_rows_sorts_the_chosen_ones_alone_to_the_same_end(dtype: str, largest: bool) -> None:
+    rng = np.random.default_rng(6)
+    host = rng.integers(0, 200, (3, 2000)).astype(dtype)
+    if dtype == "float32":
+        host[1, ::7] = np.nan
+        host[2, :5] = np.inf, -np.inf, np.nan, 0.0, -0.0
+    values, indices = anp.top_k(host, 40, largest=largest)
+    every, places = anp.top_k(host, 2000, largest=largest)
+    same_bits(indices, np.asarray(places)[:, :40])
+    same_bits(values, np.asarray(every)[:, :40])
+
+
 def test_one_hot_counts_from_either_end() -> None:
     hot = anp.one_hot(np.array([[0, -1], [2, 7]]), 3, dtype="int32", off=5, on=9)
     wanted = np.full((2, 2, 3), 5, "int32")

@@ -169,3 +169,23 @@ def test_an_index_out_of_bounds_fails_when_it_runs() -> None:
                 await call(anp.asarray([[1.0, 2.0]]), anp.asarray([[5]]))
 
         asyncio.run(main())
+
+
+def test_what_numpy_has_no_name_for_takes_symbolic_extents() -> None:
+    n = aj.Variable("n", 2, 9)
+    host = np.random.default_rng(0).random((9, 4))
+
+    def function(x: Any) -> list[Any]:
+        return [
+            *anp.top_k(x, 2, axis=0),
+            *(anp.one_hot(anp.argmax(x, axis=1), 4), anp.gather_nd(x, anp.argsort(x, axis=0)[:2, :1])),
+            *(anp.scatter_nd(x, [[0]], x[:1] * 2), anp.scatter_along_axis(x, anp.argsort(x, axis=1), x, axis=1)),
+            anp.cumulative_sum(x, axis=0, include_initial=True),
+        ]
+
+    captured = aj.jit(lambda x, count: function(x[:count]))
+    for count in (3, 5, 9):
+        ours = captured.run(anp.asarray(host), n.bind(count))
+        for one, other in zip(ours, function(anp.asarray(host[:count])), strict=True):
+            same_bits(one, np.asarray(other))
+    assert len(captured.captures) == 1

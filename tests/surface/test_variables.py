@@ -73,6 +73,11 @@ CASES: Mapping[str, Function] = {
     "write through views": lambda xp, x, y, n, m: put(x[:n].T, m, 7.0) + 0,
     "kernels without symbols": lambda xp, x, y, n, m: (y * 2 + 1, xp.sum(x[:n]), x @ y[:6], (y * 2)[:n] + n),
     "the same array twice": lambda xp, x, y, n, m: (x[:n], x[:n], y, x[m] + 0),
+    "sorting": lambda xp, x, y, n, m: (xp.sort(x[:n], axis=0), xp.argsort(x[:, :n], stable=True)),
+    "taking along": lambda xp, x, y, n, m: xp.take_along_axis(x[:n], xp.argsort(x[:n], axis=1), axis=1),
+    "searching": lambda xp, x, y, n, m: (xp.searchsorted(xp.sort(y[:n]), x), xp.isin(x[:n], y[:n])),
+    "differences": lambda xp, x, y, n, m: xp.diff(x[: n + 1], axis=0),
+    "einsum": lambda xp, x, y, n, m: (xp.einsum("ij,kj->ik", x[:n], x), xp.einsum("ij,i->j", x[:n], y[:n])),
     "two variables in one extent": lambda xp, x, y, n, m: xp.zeros((n + m, n * 2)).reshape(2 * n, n + m) + (n * m),
 }
 

@@ -128,7 +128,8 @@ def power(node: Node, x: Array, y: Array | Host) -> Array:
     if isinstance(y, np.ndarray):
         short = _POWERS.get(y.item()) if y.size == 1 and y.ndim <= x.ndim and not is_integer(x.dtype) else None
         if short is not None:
-            return anp.positive(short(x))
+            result: Array = short(x)
+            return result
         y = anp.asarray(y, device=x.device)
     if y.dtype is x.dtype:
         return anp.pow(x, y)
