@@ -214,13 +214,14 @@ class Loader(Conductor):
         """
         runner = self.runner_of(schedule).name
         program = Program(schedule, runner, state, outputs, lambda name: self.device(name).array_allocator)
-        regions = program.read_only_regions()
+        plan = plan or program_order_plan(schedule)
+        regions = program.read_only_regions(plan)
         if regions:
             with self._lock:
                 self._process_inbox()
                 program.read_set = self._scheduler.read_set(regions)
             weakref.finalize(program, self._inbox.append, DropReadSet(program.read_set)).atexit = False
-        program.loaded = self._load_plan(program, plan or program_order_plan(schedule), executor)
+        program.loaded = self._load_plan(program, plan, executor)
         if lowering and len(schedule.calls) > 1:
             # Refused by an engine that is closing: the program order does as well for what is left to do.
             chosen = settings()

@@ -15,6 +15,7 @@ from asyncjit.devices.base import Executable, Frame, Memory, Submission
 from asyncjit.ir import Cost, Schedule, SlotKind
 from asyncjit.plan import Plan, SlotAccess
 from asyncjit.runs import Footprint, GroupState, Run, Touch, gate_fronts
+from asyncjit.segments import ranges_of
 from asyncjit.specialised import Sizes, SymbolicFootprint, Values, touch_of
 from asyncjit.storage import Storage
 from asyncjit.symbols import Int, upper
@@ -228,13 +229,10 @@ class Program:
             allocators[index] = (self.allocator_of(device)(shape, dtype), nbytes, device)
         return allocators
 
-    def read_only_regions(self) -> list[Region]:
-        """State that is only read, for the tracker's one entry."""
-        return [
-            Region(storage.serial, 0, storage.nbytes, 0, 0)
-            for slot, storage in self.state.items()
-            if slot not in self.positions
-        ]
+    def read_only_regions(self, plan: Plan) -> list[Region]:
+        """What is read of state that is only read, for the tracker's one entry."""
+        keys = {slot: storage.serial for slot, storage in self.state.items() if slot not in self.positions}
+        return ranges_of(plan.reads, keys)
 
 
 def written_slots(schedule: Schedule) -> set[int]:

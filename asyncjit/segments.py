@@ -6,20 +6,26 @@ Law: which segment follows which, and which bytes of inputs and state each touch
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from asyncjit.ir import Access, Operand, Schedule, SlotKind, View
-from asyncjit.regions import outside_accesses
+from asyncjit.regions import Region, outside_accesses, region_of
 
 __all__ = [
     "Segment",
     "SlotAccess",
+    "ranges_of",
     "segments_before",
     "segments_followed",
     "slot_accesses",
     "unlisted_accesses",
 ]
+
+
+#: Ranges of one buffer that are told apart. A model that reads a thousand slices of one array is better off with one
+#: range around them than with a thousand comparisons for every write.
+RANGES_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,3 +193,19 @@ def _contains(outer: View, inner: View) -> bool:
     end = inner.offset_bytes + inner.nbytes
     starts_no_later = outer.is_contiguous and outer.offset_bytes <= inner.offset_bytes
     return starts_no_later and end <= outer.offset_bytes + outer.nbytes
+
+
+def ranges_of(accesses: Iterable[SlotAccess], keys: Mapping[int, int]) -> list[Region]:
+    """The byte ranges of the accesses to slots in ``keys`` (slot -> key of its buffer), each once. Where one buffer has
+    more than ``RANGES_MAX``, it is the one range around them."""
+    found: dict[int, dict[Region, None]] = {}
+    for access in accesses:
+        if access.slot in keys:
+            key = keys[access.slot]
+            found.setdefault(key, {})[region_of(access.view, key)] = None
+    listed: list[Region] = []
+    for key, ranges in found.items():
+        if len(ranges) > RANGES_MAX:
+            ranges = {Region(key, min(each.start for each in ranges), max(each.stop for each in ranges)): None}
+        listed += ranges
+    return listed
