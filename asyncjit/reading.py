@@ -12,7 +12,6 @@ import numpy as np
 from asyncjit.errors import EngineClosedError, WouldBlockError
 from asyncjit.inbox import Reading
 from asyncjit.loading import Loader
-from asyncjit.replay import afresh
 from asyncjit.runs import STARTED, CancelRequested, Footprint, Reject, Run, RunDone, Start, State, Submit, Touch
 from asyncjit.storage import Storage
 from asyncjit.streams import in_event_loop, wait_blocking
@@ -59,7 +58,7 @@ class Reader(Loader):
             commands = self._scheduler.step(Submit(run, True))
             first = commands[0] if commands else None
             if isinstance(first, Reject):
-                return _read_closed(storage, read, first.error)
+                return self._read_closed(storage, run, read, first.error)
             if isinstance(first, Start) and first.inline:
                 try:
                     return read()
@@ -91,6 +90,17 @@ class Reader(Loader):
                 self.feed(RunDone(run))
             reading.fence.signal()
 
+    def _read_closed(
+        self, storage: Storage, run: Run, read: Callable[[], np.ndarray], refusal: BaseException
+    ) -> np.ndarray:
+        """The engine takes no reads any more. Where nobody writes any more either, none is needed."""
+        if storage.writer is not None:
+            raise refusal
+        error = self._scheduler.failure_read_by(run)
+        if error is not None:
+            raise error
+        return read()
+
     def failure_in(self, storage: Storage) -> BaseException | None:
         """What a read of all of the storage would fail with now, without waiting for anything."""
         if self._is_foreign:
@@ -101,7 +111,7 @@ class Reader(Loader):
             commands = self._scheduler.step(Submit(run, True))
             first = commands[0] if commands else None
             if isinstance(first, Reject):
-                return storage.failure
+                return self._scheduler.failure_read_by(run)
             if isinstance(first, Start) and first.inline:
                 self._scheduler.step(RunDone(run))
             elif run.state is State.FAILED:
@@ -116,12 +126,3 @@ def _run(engine: Loader, storage: Storage, start: int, stop: int, reading: Readi
     footprint = Footprint(((0, (Touch(0, start, stop, 0, 0),), ()),))
     run.bind(_HOST, footprint, [storage.serial], [0])
     return run
-
-
-def _read_closed(storage: Storage, read: Callable[[], np.ndarray], refusal: BaseException) -> np.ndarray:
-    """The engine takes no reads any more. Where nobody writes any more either, none is needed."""
-    if storage.writer is not None:
-        raise refusal
-    if storage.failure is not None:
-        raise afresh(storage.failure)
-    return read()

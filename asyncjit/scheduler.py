@@ -21,7 +21,7 @@ from typing import Any
 from asyncjit import refusals
 from asyncjit.arrival import Arrival
 from asyncjit.deps import ReadSet, Region
-from asyncjit.errors import InternalError
+from asyncjit.errors import DependencyError, InternalError
 from asyncjit.runs import (
     FINISHED,
     STARTED,
@@ -200,6 +200,13 @@ class Scheduler(Arrival):
         for run in self._ledger.live.values():
             check(run.recorded or bool(self._arrivals), f"{run} is not in the ledger")
         check(not self._arrivals or self._arrivals[0].state is State.CAPTURING, "arrivals wait for nothing")
+
+    def failure_read_by(self, run: Run) -> DependencyError | None:
+        """What ``run`` would fail with if it came next and nothing else was under way; it takes no ticket. For reads of
+        an engine that takes no runs any more."""
+        run.ticket = self._tickets + 1
+        source = self._ledger.stain_source(run)
+        return None if source is None else refusals.source_failed(run, source)
 
     # Outcomes.
 

@@ -5,9 +5,9 @@ Law: the chains that a simpler scheduler would break, one by one; random ones ar
 
 from __future__ import annotations
 
-from asyncjit.errors import DeviceLostError
+from asyncjit.errors import DeviceLostError, EngineClosedError
 from asyncjit.records import GroupState, State
-from asyncjit.runs import DeviceLost, ReleaseWaiter
+from asyncjit.runs import Close, CloseDeadline, DeviceLost, ReleaseWaiter
 from tests.core.scheduler_driver import A, B, Driver, kinds
 
 
@@ -104,3 +104,16 @@ def test_whom_a_run_followed_stays_known_and_gates_are_told_from_what_had_ended(
     last = driver.call(writes=(A,), device="gpu")
     assert last.followed == (ahead.ticket,)
     assert driver.scheduler.statistics().gates == 2
+
+
+def test_what_a_read_would_fail_with_is_known_when_no_read_is_taken_any_more(driver: Driver) -> None:
+    """Also where a run with a lower ticket does well after the failure, which heals nothing."""
+    early, late = driver.call(writes=(A,)), driver.call(writes=(A,))
+    driver.step(Close())
+    driver.step(CloseDeadline())
+    assert late.state is State.FAILED
+    driver.done(early)
+    error = driver.scheduler.failure_read_by(driver.new_run(reads=(A,)))
+    assert error is not None
+    assert isinstance(error.__cause__, EngineClosedError)
+    assert driver.scheduler.failure_read_by(driver.new_run(reads=(B,))) is None

@@ -16,7 +16,13 @@ import pytest
 
 from asyncjit.devices.cpu import CpuDevice
 from asyncjit.engine import Engine, Group
-from asyncjit.errors import DeviceLostError, EngineClosedError, ReplayCancelledError, WouldBlockError
+from asyncjit.errors import (
+    DependencyError,
+    DeviceLostError,
+    EngineClosedError,
+    ReplayCancelledError,
+    WouldBlockError,
+)
 from tests.engine.test_streams import LOOPS, run_in
 from tests.engine.world import BOTH, PATIENCE_S, READ, Held, World, double, engine_threads, increment
 
@@ -98,9 +104,10 @@ async def test_what_has_not_started_in_time_fails_and_what_runs_is_left_behind(
         await queued
     with pytest.raises(DeviceLostError):
         await running
-    with pytest.raises(DeviceLostError):
+    with pytest.raises(DependencyError) as caught:
         await state
-    with pytest.raises(DeviceLostError):
+    assert isinstance(caught.value.__cause__, DeviceLostError)
+    with pytest.raises(DependencyError):
         world.read(state)
     # It comes back late, and nobody minds.
     held.let_go()
