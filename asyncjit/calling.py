@@ -197,7 +197,7 @@ class Caller(Reader):
             error = self._capture(replay)
             if error is not None:
                 raise error
-            if isinstance(run.error, EngineBusyError | EngineClosedError):
+            if run.state is State.DROPPED and isinstance(run.error, EngineBusyError):
                 raise afresh(run.error)
         return replay
 

@@ -132,6 +132,9 @@ class JointDevice:
 
     def _on_part(self, part: Submission, error: BaseException | None, call: int | None) -> None:
         """A part's report, from any thread; its fence fires when this has returned."""
+        if part.context is None:
+            # It was left behind, and the replay has ended without it.
+            return
         flight, index = part.context
         if self._end_part(flight, index, error, call):
             if isinstance(error, DeviceLostError):

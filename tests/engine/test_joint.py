@@ -30,7 +30,13 @@ def user_kernel(function: Any) -> Any:
 
 async def test_of_two_failures_the_first_in_program_order_is_told_whichever_came_first() -> None:
     late = Held(lambda array: 1 // 0)
-    first, second, idle = user_kernel(late), user_kernel(lambda array: [][0]), user_kernel(lambda array: None)
+
+    def fail_behind(array: np.ndarray) -> None:
+        # One that fails before the other has started would keep it from starting.
+        late.wait_until_entered()
+        raise IndexError
+
+    first, second, idle = user_kernel(late), user_kernel(fail_behind), user_kernel(lambda array: None)
     async with aj.Engine(two_devices()) as engine:
 
         @aj.jit
