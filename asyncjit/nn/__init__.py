@@ -9,7 +9,6 @@ from __future__ import annotations
 from asyncjit.nn._activations import (
     celu,
     elu,
-    gelu,
     hard_sigmoid,
     hard_swish,
     hardmax,
@@ -81,7 +80,6 @@ __all__ = [
     "dequantize",
     "dynamic_quantize",
     "elu",
-    "gelu",
     "global_average_pool",
     "global_lp_pool",
     "global_max_pool",

@@ -19,7 +19,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Returns 0 when all is as in the serial run, 1 when something is not."""
+    """Run a command. Returns 0 when all is as in the serial run, 1 when something is not, 2 when nothing was run."""
     options = _parse(arguments)
     return _soak(options) if options.command == "soak" else _worlds(options)
 
@@ -65,6 +65,9 @@ def _soak(options: argparse.Namespace) -> int:
             traceback.print_exc()
             return 1
         count += 1
+    if not count:
+        print("no seed was played: give --seeds and --seconds above 0", file=sys.stderr)
+        return 2
     print(f"{count} seeds from {options.first} on are as in the serial run; statements: {dict(total)}")
     return 0
 
@@ -85,6 +88,9 @@ def _worlds(options: argparse.Namespace) -> int:
             traceback.print_exc()
             return 1
         programs += 1
+    if not programs:
+        print(f"no program of {bound} was explored: give --every and --seconds that leave some", file=sys.stderr)
+        return 2
     print(f"{programs} programs of {bound} come to {ends} ends, all as in the serial run")
     return 0
 

@@ -17,6 +17,7 @@ from asyncjit.testing.__main__ import main
 from asyncjit.testing.soak import RecordedChoices, SeededChoices, play_choices, play_seed, play_threads
 from asyncjit.testing.soak.generate import generate_program
 from asyncjit.testing.soak.play import Play
+from asyncjit.testing.soak.program import Body
 
 #: 300 seeds, in blocks so that a failure costs no more than its block.
 BLOCKS, BLOCK = 12, 25
@@ -68,7 +69,7 @@ def test_a_seed_does_the_same_every_time_and_so_does_the_list_of_its_choices() -
 
 
 def test_a_failing_seed_says_how_to_replay_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asyncjit.testing.soak.oracle.churned", lambda values: values)
+    monkeypatch.setattr("asyncjit.testing.soak.trial.churned", lambda values: values)
     failures: dict[int, AssertionError] = {}
     for seed in range(20):
         try:
@@ -85,6 +86,29 @@ def test_a_failing_seed_says_how_to_replay_it_alone(monkeypatch: pytest.MonkeyPa
     assert "statements: " in notes
 
 
+def test_programs_make_use_of_everything() -> None:
+    """Each kind of step and of statement, and what a function or a flow may be besides; on threads all but saving."""
+    for threads in (0, 3):
+        programs = [generate_program(SeededChoices(seed), threads=threads, length_max=30) for seed in range(60)]
+        statements = [each for program in programs for each in program.statements]
+        bodies = [body for program in programs for body in program.bodies]
+        steps = {step.kind for body in bodies for step in body.steps}
+        assert steps >= {"new", "write", "update", "fold", "stir", "churn", "check", "draw"}
+        assert steps >= {"move", "spread", "meet", "share"}
+        kinds = {each.kind for each in statements}
+        assert kinds >= {"call", "eager", "assign", "snapshot", "seed", "flow", "rows", "close"}
+        assert ("reload" in kinds) is not bool(threads)
+        assert all(any(flags) for flags in zip(*map(_flags, bodies), strict=True))
+        flows = [each.flow for each in statements if each.flow is not None]
+        assert {len(flow.bodies) for flow in flows} == {1, 2, 3}
+        assert any(flow.prefetched for flow in flows)
+        assert any(flow.pauses for flow in flows)
+
+
+def _flags(body: Body) -> tuple[bool, ...]:
+    return body.has_variable, body.of_rows, body.prune, len(body.reach) > 1, not body.is_pure
+
+
 def test_no_program_assigns_to_one_target_twice() -> None:
     """It would be one key of the dictionary, and the oracle would count a read that does not happen."""
     programs = [generate_program(SeededChoices(seed)) for seed in range(300)]
@@ -96,16 +120,26 @@ def test_no_program_assigns_to_one_target_twice() -> None:
 
 def test_the_command_plays_seeds_and_small_worlds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["soak", "--seeds", "3", "--first", "7"]) == 0
-    assert main(["worlds", "--segments", "1", "--every", "200"]) == 0
+    assert main(["worlds", "--segments", "1", "--every", "13"]) == 0
     out = capsys.readouterr().out
     assert "3 seeds from 7 on are as in the serial run" in out
     assert "ends, all as in the serial run" in out
 
 
+@pytest.mark.parametrize("arguments", [["--seeds", "0"], ["--seeds", "5", "--seconds", "-1"]])
+def test_the_command_does_not_say_that_all_is_well_when_it_has_played_nothing(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["soak", *arguments]) == 2
+    said = capsys.readouterr()
+    assert "as in the serial run" not in said.out
+    assert "no seed was played" in said.err
+
+
 def test_the_command_tells_of_a_seed_that_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("asyncjit.testing.soak.oracle.churned", lambda values: values)
+    monkeypatch.setattr("asyncjit.testing.soak.trial.churned", lambda values: values)
     assert main(["soak", "--seeds", "50"]) == 1
     assert "fails" in capsys.readouterr().err
 

@@ -1,45 +1,37 @@
 """One soak run in virtual time: statements, device steps, waits, cancellations and reads in an order that is chosen.
 
-Law: what happens next comes from ``choices``; what came of it is judged by ``oracle``. One thread, one event loop.
+Law: what happens next comes from ``choices``; what came of it is judged by ``oracle``. One event loop; where another
+thread has to block, this one blocks until it has ended or has said how far it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
 import anyio.lowlevel
-import numpy as np
 
-from asyncjit.errors import AsyncJitError, DependencyError, WouldBlockError
-from asyncjit.numpy import Array
-from asyncjit.records import FINISHED, STARTED
-from asyncjit.replay import Replay
+from asyncjit.errors import AsyncJitError
 from asyncjit.testing.soak.choices import Choices
-from asyncjit.testing.soak.oracle import Oracle
-from asyncjit.testing.soak.program import Program, Source
+from asyncjit.testing.soak.flows import FlowRun, RowsCall
+from asyncjit.testing.soak.program import Program
 from asyncjit.testing.soak.simulation import SimulatedEngine
-from asyncjit.testing.soak.stage import Read, Record, Stage
+from asyncjit.testing.soak.stage import Stage
+from asyncjit.testing.soak.watch import Task, Wait, Watch
 
 __all__ = ["Play"]
 
-#: Turns of the loop after which whoever was woken has run.
-TURNS = 4
+#: Turns of the loop after which whoever was woken has run; and after which a flow has gone on.
+TURNS, FLOW_TURNS = 4, 25
 
+#: Only ever reached by a run that fails.
+PATIENCE_S = 60.0
 
-@dataclass(eq=False)
-class Wait:
-    """A task that waits for a replay."""
+WEIGHTS = {"_perform": 4, "_step": 6, "_help": 1, "_wait": 2, "_turn": 2, "_read": 1, "_disturb": 2}
 
-    record: Record
-    replay: Replay[Any]
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    begun: bool = False
-    ended: bool = False
-    #: It was cancelled while the replay ran, and must not be let go before that has ended.
-    shielded: bool = False
+Action = Callable[[Any], Awaitable[None]]
 
 
 class Play:
@@ -50,18 +42,14 @@ class Play:
         self.choose = choices.choose
         self.engine = SimulatedEngine(program, verifies=verifies)
         self.stage = Stage(program, self.engine, [device.name for device in self.engine.simulated])
-        self.oracle = Oracle(program)
-        self.order: list[Record | Read] = []
-        self.waits: list[Wait] = []
-        self.views: list[tuple[np.ndarray, bytes, str]] = []
-        self.lines: list[object] = []
+        self.watch = Watch(self.stage)
+        self.stage.enlist = self.watch.enlist
+        self.lines = self.watch.lines
+        self.oracle = self.watch.oracle
         self.next = 0
+        self._closing: threading.Thread | None = None
         #: What ended the run before its time; what tasks raise after that counts for nothing.
         self.failure: BaseException | None = None
-
-    def note(self, line: str) -> None:
-        """Add a line to the trace."""
-        self.lines.append(line)
 
     # What can happen.
 
@@ -83,18 +71,16 @@ class Play:
     async def _run(self) -> None:
         async with anyio.create_task_group() as tasks:
             try:
-                while (action := self._next_action()) is not None:
+                while (action := await self._next_action()) is not None:
                     await action(tasks)
                     self._raise_violations()
-                await _turns(TURNS * (2 + len(self.waits)))
-                waiting = [wait.record for wait in self.waits if not wait.ended]
-                assert not waiting, f"nothing happens any more, and somebody waits for {waiting}"
-                assert self.engine._scheduler.is_idle, "nothing happens any more, and the engine is not idle"
-                pending = [each for each in self._arrays() if each._storage.writer is not None]  # type: ignore[attr-defined]
-                assert not pending, f"nothing happens any more, and arrays are pending: {pending}"
+                    self._end_closing()
+                self.watch.check_idle(self.engine)
             except BaseException as error:
                 self.failure = error if isinstance(error, Exception) else None
-                self._give_up()
+                self.watch.give_up()
+                if self.engine._idle is not None:
+                    self.engine._idle.signal()
                 raise
             finally:
                 tasks.cancel_scope.cancel()
@@ -103,164 +89,168 @@ class Play:
         for violation in self.engine._scheduler.violations:
             raise violation
 
-    def _arrays(self) -> list[Array]:
-        return [*self.stage.bases, *(array for record in self._taken() for array in record.arrays or ())]
-
-    def _give_up(self) -> None:
-        """Let go whoever waits, so that tasks can be cancelled: the engine may be too broken to end anything."""
-        for wait in self.waits:
-            wait.replay.settled.signal()
-        for array in self._arrays():
-            while (writer := array._storage.writer) is not None:  # type: ignore[attr-defined]
-                array._storage.leave(writer)  # type: ignore[attr-defined]
-                writer.settled.signal()
-
-    def _next_action(self) -> Callable[[Any], Awaitable[None]] | None:
-        devices = [device for device in self.engine.simulated if device._timeline.next_s is not None]
-        possible: list[Callable[[Any], Awaitable[None]]] = []
-        if self.next < len(self.program.statements):
-            possible.append(self._perform)
-        if devices:
-            possible.append(self._step)
-        if self.engine.helper.jobs:
-            possible.append(self._help)
+    async def _next_action(self) -> Action | None:
+        """What happens next; None when nothing can any more, however often the loop turns."""
+        possible = self._possible()
         if not possible:
-            return None
+            tasks = self.watch.waiting()
+            flows = sum(not isinstance(task, Wait) for task in tasks)
+            await _turns(TURNS * (2 + len(tasks)) + FLOW_TURNS * flows)
+            possible = self._possible()
+            if not possible:
+                return None
         if self.stage.records:
             possible += [self._wait, self._turn, self._read, self._disturb]
         weighted = [each for each in possible for _ in range(WEIGHTS.get(each.__name__, 1))]
         return weighted[self.choose(len(weighted))]
 
+    def _possible(self) -> list[Action]:
+        possible: list[Action] = []
+        if self.next < len(self.program.statements):
+            possible.append(self._perform)
+        if self.engine.busy:
+            possible.append(self._step)
+        if self.engine.helper.jobs:
+            possible.append(self._help)
+        return possible
+
     # Making it happen.
 
     async def _perform(self, tasks: Any) -> None:
         index, self.next = self.next, self.next + 1
+        statement = self.program.statements[index]
+        match statement.kind:
+            case "flow":
+                run = FlowRun(self.stage, index, self.watch.read_outputs)
+                self._start(tasks, Task(f"flow {index}", run), run.run)
+            case "rows":
+                call = RowsCall(self.stage, index)
+                self._start(tasks, Task(f"call {index} of rows", call), lambda: call.run(self.watch.note_read))
+            case "reload":
+                self._reload(index)
+            case "close":
+                self._close(statement.n == 0)
+            case _ if statement.by is not None:
+                # A flow has it made, or has not come to it.
+                return
+            case _:
+                self._carry_out(index)
+
+    def _start(self, tasks: Any, task: Task, work: Callable[[], Awaitable[None]]) -> None:
+        self.watch.note(f"{task.what} begins: {self.program.statements[task.run.index]}")
+        self.watch.tasks.append(task)
+        tasks.start_soon(self._in_scope, task, work)
+
+    async def _in_scope(self, task: Task, work: Callable[[], Awaitable[None]]) -> None:
+        with task.scope:
+            task.begun = True
+            await work()
+
+    def _carry_out(self, index: int) -> None:
         record = self.stage.perform(index)
         if record is None:
-            self.note(f"statement {index} is left out: an array of it does not exist")
+            self.watch.note(f"statement {index} is left out: an array of it does not exist")
             return
-        self.note(f"statement {index}: {record.refusal or record.replay!r}   {record.statement}")
-        self.order.append(record)
+        self.watch.enlist(record)
         if record.run is not None and record.refusal is None:
-            last = max((other.run.ticket for other in self._taken() if other is not record and other.run), default=0)
-            assert record.run.ticket > last, f"{record.replay!r} took its ticket out of turn, after {last}"
-
-    def _taken(self) -> list[Record]:
-        return [each for each in self.order if isinstance(each, Record) and each.run is not None]
-
-    def _replays(self) -> list[Record]:
-        """The latest statements whose replay a user would hold; of an eager operation nobody has one."""
-        return [each for each in self._taken()[-5:] if each.replay is not None and each.statement.kind != "eager"]
+            self.watch.check_ticket(record)
 
     async def _step(self, tasks: Any) -> None:
-        devices = [device for device in self.engine.simulated if device._timeline.next_s is not None]
+        devices = self.engine.busy
         device = devices[self.choose(len(devices))]
         count = len(device.trace)
         device.step()
         self.lines += [(device.name, entry) for entry in device.trace[count:]]
 
     async def _help(self, tasks: Any) -> None:
-        self.note("the helper thread does a job")
+        self.watch.note("the helper thread does a job")
         self.engine.helper.jobs.popleft()()
 
     async def _turn(self, tasks: Any) -> None:
         await _turns(1)
 
     async def _wait(self, tasks: Any) -> None:
-        held = self._replays()
+        held = self.watch.held()
         if held:
             record = held[self.choose(len(held))]
             assert record.replay is not None
             wait = Wait(record, record.replay)
-            self.waits.append(wait)
-            tasks.start_soon(self._wait_for, wait)
-
-    async def _wait_for(self, wait: Wait) -> None:
-        record = wait.record
-        assert record.run is not None
-        try:
-            with wait.scope:
-                wait.begun = True
-                self._read_outputs(record, await wait.replay or ())
-        except AsyncJitError as error:
-            self.note(f"a wait for statement {record.index} ends with {error!r}")
-        finally:
-            wait.ended = True
-        if wait.scope.cancelled_caught:
-            self.note(f"a wait for statement {record.index} is let go: {record.run}")
-            assert not wait.shielded or record.run.state in FINISHED, f"{record.run} was to be finished first"
+            self.watch.tasks.append(wait)
+            tasks.start_soon(self.watch.wait_for, wait)
 
     async def _read(self, tasks: Any) -> None:
-        sources = [Source("base", index) for index in range(self.program.bases)]
-        source = sources[self.choose(len(sources))]
-        tasks.start_soon(self._read_soon, source)
-
-    async def _read_soon(self, source: Source) -> None:
-        array = self.stage.bases[source.index]
-        try:
-            await array
-        except DependencyError as error:
-            self._note_read(source, error)
-            return
-        self._read_now(source, array)
-
-    def _read_now(self, source: Source, array: Any) -> None:
-        """Between the end of the wait and here nobody has had a turn, so nothing can be pending."""
-        try:
-            values = self.stage.read(array)
-        except AsyncJitError as error:
-            self._note_read(source, error)
-            return
-        self.views.append((values, values.tobytes(), f"the view of {source} that was read as number {len(self.views)}"))
-        self._note_read(source, values.copy())
-
-    def _note_read(self, source: Source, found: Any) -> None:
-        where = f"reading {source.of} {source.index} part {source.part}, after {len(self.order)} entries,"
-        self.lines.append((where, found))
-        self.order.append(Read(source, found, where))
-
-    def _read_outputs(self, record: Record, outputs: Sequence[Array]) -> None:
-        for part, array in enumerate(outputs if record.statement.shapes else ()):
-            # A later statement may be writing into it: then this is no time to read.
-            try:
-                values = self.stage.read(array)
-            except WouldBlockError:
-                continue
-            except AsyncJitError as error:
-                self._note_read(Source("output", record.index, part), error)
-                continue
-            self._note_read(Source("output", record.index, part), values.copy())
+        sources = self.watch.readable()
+        tasks.start_soon(self.watch.read_soon, sources[self.choose(len(sources))])
 
     async def _disturb(self, tasks: Any) -> None:
         kind = self.choose(8)
-        waiting = [wait for wait in self.waits if wait.begun and not wait.ended]
-        records = self._replays()
+        waiting = [task for task in self.watch.waiting() if task.begun]
+        records = self.watch.held()
         if kind >= 4 and waiting:
-            self._cancel_wait(waiting[self.choose(len(waiting))])
+            self.watch.cancel(waiting[self.choose(len(waiting))])
             if kind >= 6:
                 await _turns(TURNS)
         elif kind >= 2 and records:
             record = records[self.choose(len(records))]
             record.cancels += 1
             assert record.replay is not None
-            self.note(f"statement {record.index} is cancelled: {record.replay.cancel()}")
+            self.watch.note(f"statement {record.index} is cancelled: {record.replay.cancel()}")
         elif kind == 1 and records:
             # Nobody holds it any more; what it does goes on.
             record = records[self.choose(len(records))]
             record.replay, record.arrays = None, None
             record.replays.clear()
 
-    def _cancel_wait(self, wait: Wait) -> None:
-        record, run = wait.record, wait.record.run
-        assert run is not None
-        body = self.program.bodies[record.statement.body]
-        is_call = record.statement.kind == "call"
-        wait.shielded = run.state in STARTED and is_call and not body.is_pure and body.on_cancel == "shield"
-        record.cancels += 1
-        self.note(f"a wait for statement {record.index} is cancelled: {run}")
-        wait.scope.cancel()
+    # On other threads.
 
-    # Judging it.
+    def _reload(self, index: int) -> None:
+        """Save and load, which block: whatever has to happen for that happens meanwhile, and nobody has a turn."""
+        record = self.stage.begin(index)
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                self.stage.reload()
+            except BaseException as error:
+                errors.append(error)
+
+        self.engine.pump = self._pump
+        try:
+            thread = threading.Thread(target=work, name="soak-reload", daemon=True)
+            thread.start()
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive(), f"saving waits for ever: {self.engine.story()[-40:]}"
+        finally:
+            self.engine.pump = None
+        record.refusal = errors[0] if errors else None
+        if not isinstance(record.refusal, AsyncJitError | None):
+            raise record.refusal
+        self.watch.enlist(record)
+
+    def _pump(self) -> bool:
+        if devices := self.engine.busy:
+            return devices[self.choose(len(devices))].step()
+        if self.engine.helper.jobs:
+            self.engine.helper.jobs.popleft()()
+            return True
+        return False
+
+    def _close(self, with_time: bool) -> None:
+        """Close the engine, with all the time for what was taken, or with none."""
+        self.watch.note(f"the engine is closed, {'with all the time' if with_time else 'at once'}")
+        self.oracle.is_closed, self.oracle.is_cut_short = True, not with_time
+        limit_s = PATIENCE_S if with_time else 0.0
+        self._closing = threading.Thread(target=self.engine.close, args=(limit_s,), name="soak-close", daemon=True)
+        self._closing.start()
+        assert self.engine._scheduler.closing.wait(PATIENCE_S)
+        self._end_closing()
+
+    def _end_closing(self) -> None:
+        """Where the closing has what it waited for, let it end before anything else happens."""
+        idle = self.engine._idle
+        if self._closing is not None and idle is not None and (idle.done or self.oracle.is_cut_short):
+            self._closing.join(PATIENCE_S)
+            assert not self._closing.is_alive(), f"closing waits for ever: {self.engine.story()[-40:]}"
 
     def finish(self) -> None:
         """Outside of the loop: read what there is to read, close the engine, and have all of it judged.
@@ -268,24 +258,11 @@ class Play:
         Raises:
             AssertionError: something is not as in the serial run.
         """
-        for index, array in enumerate(self.stage.bases):
-            self._read_now(Source("base", index), array)
-        for record in [each for each in self._taken() if each.arrays is not None]:
-            for part, array in enumerate(record.arrays or ()):
-                self._read_now(Source("output", record.index, part), array)
+        self.watch.read_all()
         self.engine.close(10.0)
         self._raise_violations()
         self.engine._scheduler.verify()
-        for each in self.order:
-            if isinstance(each, Record):
-                self.oracle.play(each)
-            else:
-                self.oracle.check_read(each.source, each.found, each.where)
-        for values, content, what in self.views:
-            assert values.tobytes() == content, f"{what} has changed"
-
-
-WEIGHTS = {"_perform": 4, "_step": 6, "_help": 1, "_wait": 2, "_turn": 2, "_read": 1, "_disturb": 2}
+        self.watch.judge()
 
 
 async def _turns(count: int) -> None:

@@ -7,17 +7,20 @@ in ``play``.
 from __future__ import annotations
 
 import random
+import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from asyncjit.background import Background
 from asyncjit.devices.sim import CallFault, Fault, LossFault, MemoryFault, SimDevice
 from asyncjit.errors import InternalError
 from asyncjit.ir import Call, Copy
-from asyncjit.runs import STARTED, Command, Start, Stimulus
+from asyncjit.replay import Replay
+from asyncjit.runs import STARTED, Close, Command, Start, Stimulus
 from asyncjit.scheduler import Scheduler
-from asyncjit.testing.soak.oracle import InjectedError
 from asyncjit.testing.soak.program import DeviceOptions, Program
+from asyncjit.testing.soak.records import InjectedError
 from asyncjit.testing.soak.stage import Recording
 
 __all__ = ["CheckedScheduler", "SimulatedEngine", "open_device"]
@@ -32,8 +35,15 @@ class CheckedScheduler(Scheduler):
     verifies = True
     violations: tuple[BaseException, ...] = ()
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        #: The engine is being closed.
+        self.closing = threading.Event()
+
     def step(self, stimulus: Stimulus) -> list[Command]:
         """As ``Scheduler.step``. What that raises is a violation too."""
+        if type(stimulus) is Close:
+            self.closing.set()
         try:
             commands = super().step(stimulus)
             starts = [command for command in commands if type(command) is Start]
@@ -90,6 +100,28 @@ class SimulatedEngine(Recording):
         )
         self._scheduler.verifies = verifies
         self._background = self.helper = _Jobs()
+        #: Where it is set, whoever makes a replay sees to it that all happens that has to: for threads that block.
+        self.pump: Callable[[], bool] | None = None
+
+    def submit(self, *arguments: Any) -> Replay[Any]:
+        """As ``Engine.submit``."""
+        return self._pumped(super().submit(*arguments))
+
+    def submit_first(self, *arguments: Any) -> Replay[Any]:
+        """As ``Engine.submit_first``."""
+        return self._pumped(super().submit_first(*arguments))
+
+    def _pumped(self, replay: Replay[Any]) -> Replay[Any]:
+        if self.pump is not None:
+            while not replay.done():
+                # The thread would wait for ever.
+                assert self.pump(), f"{replay} does not end, and nothing is left to do: {self.story()[-40:]}"
+        return replay
+
+    @property
+    def busy(self) -> list[SimDevice]:
+        """Devices that have something to do."""
+        return [device for device in self.simulated if device._timeline.next_s is not None]
 
 
 def open_device(name: str, options: DeviceOptions) -> SimDevice:

@@ -7,174 +7,38 @@ a statement is carried out by one.
 from __future__ import annotations
 
 import contextvars
-import time
-import zlib
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from asyncjit import numpy as anp
 from asyncjit.engine import Engine, _current
-from asyncjit.errors import AliasError, AsyncJitError, DeviceError, EngineBusyError
-from asyncjit.jit import JitFunction, assign, jit, kernel, snapshot
+from asyncjit.errors import AliasError, AsyncJitError, DeviceError, EngineBusyError, EngineClosedError
+from asyncjit.jit import assign, snapshot
 from asyncjit.numpy import Array
 from asyncjit.replay import Replay
-from asyncjit.runs import Run
-from asyncjit.testing.soak.program import (
-    EXTENT,
-    VIEWS,
-    Body,
-    Program,
-    Source,
-    Statement,
-    run_steps,
-    view_of,
-)
+from asyncjit.testing.soak.generation import Generation
+from asyncjit.testing.soak.kernels import host_values
+from asyncjit.testing.soak.program import Program, Source, Statement, view_of
+from asyncjit.testing.soak.records import Record
+from asyncjit.testing.soak.walk import run_steps
 
-__all__ = [
-    "BrokenKernelError",
-    "Read",
-    "Record",
-    "Recording",
-    "Stage",
-    "base_values",
-    "breaks_on",
-    "churned",
-    "host_values",
-    "stirred",
-]
+__all__ = ["REFUSALS", "Recording", "Sink", "Stage", "noting"]
 
 #: What a call may raise without having left a trace.
-REFUSALS = (AliasError, EngineBusyError, DeviceError)
+REFUSALS = (AliasError, EngineBusyError, EngineClosedError, DeviceError)
 
 
-class BrokenKernelError(Exception):
-    """What the kernels of soak programs fail with, where the values say so."""
+class Sink(Protocol):
+    """Hears of replays in the order in which they took their tickets."""
+
+    def append(self, replay: Replay[Any], /) -> object: ...
 
 
-def base_values(program: Program, index: int) -> np.ndarray:
-    """What a base holds at the beginning."""
-    values = np.arange(EXTENT * EXTENT).reshape(EXTENT, EXTENT) * (index + 3) % 23 - 5
-    return values.astype(program.dtype)
-
-
-def host_values(program: Program, source: Source) -> np.ndarray:
-    """Host data that a statement is called with."""
-    shape = VIEWS[source.view][1]
-    return (np.arange(int(np.prod(shape))).reshape(shape) + source.index).astype(program.dtype)
-
-
-def breaks_on(values: np.ndarray) -> bool:
-    """Whether kernels that break do so on these values: about one in seven."""
-    return zlib.crc32(values.tobytes()) % 7 == 0
-
-
-def stirred(source: np.ndarray) -> np.ndarray:
-    """What "stir" computes."""
-    result: np.ndarray = np.maximum(source[::-1], source) + 1
-    return result
-
-
-def churned(values: np.ndarray) -> np.ndarray:
-    """What "churn" makes of values."""
-    result: np.ndarray = np.minimum(values[::-1] + 2, 99)
-    return result
-
-
-@kernel(writes=("out",))
-def stir(out: Any, source: Any, delay_us: int, breaks: bool) -> None:
-    """See ``Step``. Half of the output is written before it fails."""
-    if delay_us:
-        time.sleep(delay_us * 1e-6)
-    out[:2] = stirred(source)[:2]
-    if breaks and breaks_on(source):
-        raise BrokenKernelError("stir")
-    out[...] = stirred(source)
-
-
-@kernel(reads_writes=("target",))
-def churn(target: Any, delay_us: int, breaks: bool) -> None:
-    """See ``Step``. Half of the target is written before it fails."""
-    if delay_us:
-        time.sleep(delay_us * 1e-6)
-    new = churned(target)
-    fails = breaks and breaks_on(target)
-    target[:2] = new[:2]
-    if fails:
-        raise BrokenKernelError("churn")
-    target[...] = new
-
-
-class _Arrays:
-    """Steps on the engine's arrays: recorded in a capture, eager outside of one."""
-
-    def combine(self, operation: str, a: Any, b: Any) -> Any:
-        return getattr(anp, operation)(a, b)
-
-    def store(self, target: Any, value: Any) -> None:
-        target[...] = value
-
-    def update(self, operation: str, target: Any, operand: Any) -> None:
-        match operation:
-            case "add":
-                target += operand
-            case "subtract":
-                target -= operand
-            case "multiply":
-                target *= operand
-            case _:
-                target[...] = getattr(anp, operation)(target, operand)
-
-    def stir(self, source: Any, delay_us: int, breaks: bool) -> Any:
-        out = anp.empty(source.shape, source.dtype)
-        stir(out, source, delay_us, breaks)
-        return out
-
-    def churn(self, target: Any, delay_us: int, breaks: bool) -> None:
-        churn(target, delay_us, breaks)
-
-
-ARRAYS = _Arrays()
-
-
-@dataclass(eq=False)
-class Record:
-    """What came of a statement. ``run`` is the scheduler's of its last replay; None where the call was refused."""
-
-    index: int
-    statement: Statement
-    replay: Replay[Any] | None = None
-    run: Run | None = None
-    refusal: BaseException | None = None
-    arrays: Sequence[Array] | None = None
-    #: Waits or ``cancel`` that may have removed it.
-    cancels: int = 0
-    #: Replays that the statement made.
-    replays: list[Replay[Any]] = field(default_factory=list)
-    #: The same, as the scheduler knows them.
-    runs: list[Run] = field(default_factory=list)
-
-    def outputs(self) -> Sequence[Array]:
-        """The arrays that it makes, maybe pending; asking for them makes them wanted."""
-        if self.arrays is None:
-            assert self.replay is not None
-            self.arrays = self.replay.result or ()
-        return self.arrays
-
-
-@dataclass(frozen=True, eq=False)
-class Read:
-    """What reading an array gave, at one place of the order."""
-
-    source: Source
-    found: np.ndarray | BaseException
-    where: str
-
-
-_taken: contextvars.ContextVar[list[Replay[Any]] | None] = contextvars.ContextVar("asyncjit_soak_taken", default=None)
+_sink: contextvars.ContextVar[Sink | None] = contextvars.ContextVar("asyncjit_soak_sink", default=None)
 
 
 class Recording(Engine):
@@ -190,26 +54,72 @@ class Recording(Engine):
 
 
 def _note(replay: Replay[Any]) -> Replay[Any]:
-    taken = _taken.get()
-    if taken is not None:
-        taken.append(replay)
+    sink = _sink.get()
+    if sink is not None:
+        sink.append(replay)
     return replay
+
+
+@contextmanager
+def noting(sink: Sink | None) -> Iterator[None]:
+    """Replays that this task or thread makes in the block are noted in ``sink``."""
+    token = _sink.set(sink)
+    try:
+        yield
+    finally:
+        _sink.reset(token)
+
+
+class _Watched:
+    """Stands in for the function of a batched one."""
+
+    def __init__(self, stage: Stage, index: int, generation: int, function: Any) -> None:
+        self._stage = stage
+        self._index = index
+        self._generation = generation
+        self._function = function
+
+    def __call__(self, rows: Array) -> Any:
+        record = self._stage.begin_batch(self._index, self._generation, np.array(rows))
+        try:
+            with noting(record.replays):
+                replay = self._function(rows)
+        except REFUSALS as refusal:
+            record.refusal = refusal
+            raise
+        record.settle()
+        self._stage.enlist(record)
+        return replay
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
 
 
 class Stage:
     """Arrays and functions of ``program`` on ``engine``, whose devices stand in the program's order."""
 
-    def __init__(self, program: Program, engine: Engine, device_names: Sequence[str]) -> None:
+    def __init__(
+        self, program: Program, engine: Engine, devices: Sequence[str], *, has_own_engine: bool = True
+    ) -> None:
+        """``has_own_engine``: no other thread uses it, so that its default device may change with each statement."""
         self.program = program
+        self._has_own_engine = has_own_engine
         self.engine = engine
-        self.device_names = device_names
-        self.bases: list[Array] = []
-        for index in range(program.bases):
-            engine.default_device = device_names[index % len(device_names)]
-            with self.current():
-                self.bases.append(anp.asarray(base_values(program, index)))
-        self.functions = [self._function(body) for body in program.bodies]
+        self.devices = devices
+        with self.current():
+            #: What there is, and was before it was saved and loaded.
+            self.generations = [Generation.first(program, engine, devices)]
         self.records: dict[int, Record] = {}
+        #: Hears of what is made by others than ``perform``: in flows, and batches.
+        self.enlist: Callable[[Record], object] = lambda record: None
+        #: Batches are numbered behind all statements.
+        self._batches = itertools.count(len(program.statements))
+        self._watch_batches()
+
+    @property
+    def now(self) -> Generation:
+        """The present generation."""
+        return self.generations[-1]
 
     @contextmanager
     def current(self) -> Iterator[None]:
@@ -220,44 +130,74 @@ class Stage:
         finally:
             _current.reset(token)
 
-    def _function(self, body: Body) -> JitFunction[..., Any]:
-        state = [self.bases[index] for index in body.state]
+    def begin(self, index: int, generation: int | None = None) -> Record:
+        """The record of a statement of the program that is made now, of the last generation if of no other."""
+        statement = self.program.statements[index]
+        number = len(self.generations) - 1 if generation is None else generation
+        record = self.records[index] = Record(index, statement, number)
+        return record
 
-        def function(*arguments: Any) -> Any:
-            registers = [*arguments, *state]
-            run_steps(body.steps, registers, ARRAYS)
-            return tuple(registers[register] for register in body.results) or None
+    # Batches.
 
-        function.__qualname__ = body.name
-        return jit(function, in_flight_max=body.in_flight_max, on_cancel=body.on_cancel)
+    def _watch_batches(self) -> None:
+        """Have each batch noted: it is a call that no statement of the program makes."""
+        for index, batched in self.now.batched.items():
+            batched.function = _Watched(self, index, len(self.generations) - 1, batched.function)
+
+    def begin_batch(self, index: int, generation: int, rows: np.ndarray) -> Record:
+        """The record of a batch that is made now of these rows."""
+        body = self.program.bodies[index]
+        statement = Statement("call", (Source("rows", 0),), (rows.shape,), body.devices[:1], index, device=body.device)
+        number = next(self._batches)
+        record = self.records[number] = Record(number, statement, generation, rows=rows)
+        return record
+
+    def reload(self) -> None:
+        """Go on with what is saved and loaded now. Blocks."""
+        with self.current():
+            self.generations.append(self.now.reloaded())
+        self._watch_batches()
+
+    # Statements.
 
     def perform(self, index: int) -> Record | None:
         """Carry out a statement of the program: it takes its ticket here. None when an array of it never came to be."""
         statement = self.program.statements[index]
-        arrays = [self._array(source) for source in statement.sources]
-        if any(array is None for array in arrays):
+        arrays = self.arrays_of(statement)
+        if arrays is None:
             return None
-        record = self.records[index] = Record(index, statement)
-        self.engine.default_device = self.device_names[statement.device]
-        token = _taken.set(record.replays)
+        record = self.begin(index)
         try:
-            with self.current():
+            with self.current(), noting(record.replays), self._default_device(statement.device):
                 self._carry_out(record, arrays)
         except REFUSALS as refusal:
             record.refusal = refusal
-        finally:
-            _taken.reset(token)
-        if record.refusal is None:
-            record.replay = record.replays[-1]
-            record.run = record.replay._run
-            record.runs = [replay._run for replay in record.replays]
+        else:
+            record.settle()
         return record
 
-    def _array(self, source: Source) -> Any:
+    @contextmanager
+    def _default_device(self, device: int) -> Iterator[None]:
+        """Host data goes there in the block, and to the first device everywhere else."""
+        if self._has_own_engine:
+            self.engine.default_device = self.devices[device]
+        try:
+            yield
+        finally:
+            self.engine.default_device = self.devices[0]
+
+    def arrays_of(self, statement: Statement, generation: Generation | None = None) -> list[Any] | None:
+        """The arrays that it is made with; None when one of them never came to be."""
+        arrays = [self._array(source, generation or self.now) for source in statement.sources]
+        return None if any(array is None for array in arrays) else arrays
+
+    def _array(self, source: Source, generation: Generation) -> Any:
         if source.of == "host":
             return host_values(self.program, source)
         if source.of == "base":
-            return view_of(self.bases[source.index], source.view)
+            return view_of(generation.bases[source.index], source.view)
+        if source.of == "generator":
+            return generation.generators[source.index].state
         maker = self.records.get(source.index)
         if maker is None or maker.refusal is not None or (maker.replay is None and maker.arrays is None):
             return None
@@ -269,19 +209,21 @@ class Stage:
 
     def _carry_out(self, record: Record, arrays: list[Any]) -> None:
         statement = record.statement
-        if statement.kind == "call":
-            self.functions[statement.body](*arrays)
-        elif statement.kind == "assign":
-            half = len(arrays) // 2
-            assign(dict(zip(arrays[:half], arrays[half:], strict=True)))
-        elif statement.kind == "snapshot":
-            snapshot(*arrays)
-        else:
-            assert statement.step is not None
-            registers = [each if isinstance(each, Array) else anp.asarray(each) for each in arrays]
-            count = len(registers)
-            run_steps([statement.step], registers, ARRAYS)
-            record.arrays = registers[count:]
+        match statement.kind:
+            case "call":
+                self.now.call(statement.body, arrays, statement.n)
+            case "assign":
+                half = len(arrays) // 2
+                assign(dict(zip(arrays[:half], arrays[half:], strict=True)))
+            case "snapshot":
+                snapshot(*arrays)
+            case "seed":
+                self.now.generators[statement.sources[0].index].seed(statement.n)
+            case _:
+                assert statement.step is not None
+                registers = [each if isinstance(each, Array) else anp.asarray(each) for each in arrays]
+                run_steps([statement.step], registers, self.now.algebra)
+                record.arrays = registers[len(arrays) :]
 
     def read(self, array: Array) -> np.ndarray:
         """The values, as np.asarray gives them; a ticket is taken where somebody writes the array in place."""
