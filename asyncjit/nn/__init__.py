@@ -9,6 +9,7 @@ from __future__ import annotations
 from asyncjit.nn._activations import (
     celu,
     elu,
+    gelu,
     hard_sigmoid,
     hard_swish,
     hardmax,
@@ -80,6 +81,7 @@ __all__ = [
     "dequantize",
     "dynamic_quantize",
     "elu",
+    "gelu",
     "global_average_pool",
     "global_lp_pool",
     "global_max_pool",

@@ -25,6 +25,7 @@ from asyncjit.numpy._elementwise import ArrayLike, elementwise
 __all__ = [
     "celu",
     "elu",
+    "gelu",
     "hard_sigmoid",
     "hard_swish",
     "hardmax",
@@ -85,6 +86,18 @@ def swish(x: ArrayLike, /, alpha: float = 1.0) -> Array:
     """``x * sigmoid(alpha * x)``, which for ``alpha`` 1 is SiLU too (Ramachandran, Zoph, Le, 2017)."""
     array = asarray(x)
     return array * sigmoid(array if alpha == 1 else array * alpha)
+
+
+def gelu(x: ArrayLike, /, *, approximate: str = "none") -> Array:
+    """``x`` times the probability that a standard normal number is below it; with ``approximate="tanh"`` by the formula
+    that the paper gives for that (Hendrycks and Gimpel, "Gaussian error linear units", 2016).
+
+    Raises:
+        ValueError: another approximation.
+    """
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"gelu: approximate is 'none' or 'tanh', given {approximate!r}")
+    return elementwise("gelu" if approximate == "none" else "gelu_tanh", (x,), Array)
 
 
 def hard_sigmoid(x: ArrayLike, /, alpha: float = 0.2, beta: float = 0.5) -> Array:

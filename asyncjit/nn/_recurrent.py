@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from asyncjit.nn._floats import rounded, widened
+from asyncjit.nn._quantised import dynamic_quantize
 from asyncjit.numpy._array import Array
 from asyncjit.numpy._dispatch import apply
 from asyncjit.numpy._elementwise import ArrayLike
-from asyncjit.numpy._movement import as_array, expand_dims, stack, swapaxes
+from asyncjit.numpy._movement import as_array, broadcast_to, expand_dims, stack, swapaxes
 from asyncjit.ops._activations import ACTIVATIONS, Activation
 from asyncjit.ops._recurrent_shapes import OPTIONAL, Cell
 
@@ -52,6 +53,7 @@ def lstm(
     clip: float = 0.0,
     input_forget: bool = False,
     batch_first: bool = False,
+    scales: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> tuple[Array, Array, Array]:
     """Long short-term memory over a whole sequence: all states (t, d, n, u), the last state and the last cell, each
     (d, n, u).
@@ -61,13 +63,31 @@ def lstm(
     where it is not 0; ``input_forget`` makes the forget gate 1 less the input gate. Beyond the length of a row its
     states are 0.
 
+    With ``scales`` the weights and the recurrent weights are integers to be multiplied by these, each (d,) or (d, 4 u);
+    ``x`` as a whole and the states of each step are rounded to 8 bits, over their range and 0, before their products.
+
     Raises:
         ValueError, TypeError: shapes or dtypes do not fit, or an activation is not known.
     """
     defaults = "sigmoid", "tanh", "tanh"
     options = _Options("lstm", direction, defaults, activations, clip, input_forget, batch_first)
-    states, last, carried = _layer(options, (x, weights, recurrent), (bias, state, cell, lengths, peepholes))
+    optional: list[ArrayLike | None] = [bias, state, cell, lengths, peepholes, None, None]
+    if scales is not None:
+        x, optional[5], optional[6] = _quantised(x, weights, scales)
+    states, last, carried = _layer(options, (x, weights, recurrent), optional)
     return states, last, carried
+
+
+def _quantised(x: ArrayLike, weights: ArrayLike, scales: tuple[ArrayLike, ArrayLike]) -> tuple[Array, Array, Array]:
+    """``x`` as integers, and the factors of the products for each direction and gate."""
+    directions, width, _ = as_array(weights).shape
+    integers, quantum, zero = dynamic_quantize(x)
+    spread = [
+        broadcast_to(expand_dims(each, 1) if each.ndim == 1 else each, (directions, width))
+        for each in map(as_array, scales)
+    ]
+    centred: Array = apply("dequantize", (integers, zero), ("float32", True, False))
+    return centred, spread[0] * quantum, spread[1]
 
 
 def gru(
@@ -92,7 +112,7 @@ def gru(
     and their bias, not to the state. See ``lstm`` for the rest.
     """
     options = _Options("gru", direction, ("sigmoid", "tanh"), activations, clip, reset_after, batch_first)
-    states, last = _layer(options, (x, weights, recurrent), (bias, state, None, lengths, None))
+    states, last = _layer(options, (x, weights, recurrent), (bias, state, None, lengths, None, None, None))
     return states, last
 
 
@@ -115,7 +135,7 @@ def rnn(
     The activation is tanh where none is given. See ``lstm`` for the rest.
     """
     options = _Options("rnn", direction, ("tanh",), activations, clip, False, batch_first)
-    states, last = _layer(options, (x, weights, recurrent), (bias, state, None, lengths, None))
+    states, last = _layer(options, (x, weights, recurrent), (bias, state, None, lengths, None, None, None))
     return states, last
 
 
@@ -160,11 +180,12 @@ def _activation(name: str, given: ActivationLike) -> Activation:
 
 
 def _layer(
-    options: _Options, operands: tuple[ArrayLike, ...], optional: tuple[ArrayLike | None, ...]
+    options: _Options, operands: tuple[ArrayLike, ...], optional: Sequence[ArrayLike | None]
 ) -> tuple[Array, ...]:
-    bias, state, cell, lengths, peepholes = optional
-    dtype, wide = widened(*operands, bias, state, cell, peepholes)
-    x, weights, recurrent, bias, state, cell, peepholes = wide
+    given = dict(zip(OPTIONAL, optional, strict=True))
+    lengths = given.pop("lengths")
+    dtype, (x, weights, recurrent, *wide) = widened(*operands, *given.values())
+    shared = dict(zip(given, wide, strict=True))
     count = len(options.reversals)
     if weights.ndim != 3 or weights.shape[0] != count:
         raise ValueError(
@@ -172,9 +193,9 @@ def _layer(
         )
     if options.batch_first:
         x = swapaxes(x, 0, 1)
-        state, cell = (None if each is None else swapaxes(each, 0, 1) for each in (state, cell))
-    steps = None if lengths is None else as_array(lengths)
-    shared = dict(zip(OPTIONAL, (bias, state, cell, steps, peepholes), strict=True))
+        for name in ("state", "cell"):
+            shared[name] = None if shared[name] is None else swapaxes(shared[name], 0, 1)
+    shared["lengths"] = None if lengths is None else as_array(lengths)
     parts = [_direction(options, at, x, weights, recurrent, shared) for at in range(count)]
     states = stack([part[0] for part in parts], axis=1) if count > 1 else expand_dims(parts[0][0], 1)
     lasts = [
@@ -191,7 +212,10 @@ def _direction(
     options: _Options, at: int, x: Array, weights: Array, recurrent: Array, shared: dict[str, Array | None]
 ) -> Sequence[Array]:
     """All states, the last one, and the last cell of an LSTM."""
-    given = [each if each is None or name == "lengths" else each[at] for name, each in shared.items()]
+    given: list[Array | None] = []
+    for name in OPTIONAL:
+        each = shared[name]
+        given.append(each if each is None or name == "lengths" else each[at])
     is_given = tuple(each is not None for each in given)
     params = Cell(options.reversals[at], options.activations[at], options.clip, options.coupled, is_given)
     operands = [x, weights[at], recurrent[at], *(each for each in given if each is not None)]

@@ -16,7 +16,7 @@ from asyncjit.symbols import upper
 __all__ = ["OPTIONAL", "Cell", "cell_of", "infer_gru", "infer_lstm", "infer_rnn", "recurrent_cost"]
 
 #: Optional operands, in order.
-OPTIONAL = ("bias", "state", "cell", "lengths", "peepholes")
+OPTIONAL = ("bias", "state", "cell", "lengths", "peepholes", "input_scale", "recurrent_scale")
 
 
 class Cell(NamedTuple):
@@ -46,6 +46,8 @@ def _check(name: str, gates: int, specs: tuple[Spec, ...], cell: Cell) -> tuple[
         "cell": (n, u),
         "lengths": (n,),
         "peepholes": (3 * u,),
+        "input_scale": (gates * u,),
+        "recurrent_scale": (gates * u,),
     }
     names = [each for each, is_given in zip(OPTIONAL, cell.given, strict=True) if is_given]
     expected: list[tuple[str, Spec, Shape]] = [

@@ -22,6 +22,7 @@ import numpy as np
 
 from asyncjit.ir import Operand
 from asyncjit.ops._activations import Activate, activation
+from asyncjit.ops._recurrent_products import product_of, project, quantised_product
 from asyncjit.ops._recurrent_shapes import OPTIONAL, Cell, cell_of, infer_gru, infer_lstm, infer_rnn, recurrent_cost
 from asyncjit.ops._spec import NumPyKernel, Op, Params, register
 
@@ -32,16 +33,6 @@ _clip: Any = np._core.umath.clip  # type: ignore[attr-defined]
 
 #: One step of a cell: gates of the step by gate, mask of rows that are not over or None, state before, output.
 Step: TypeAlias = Callable[[Any, Any, Any, Any], None]
-
-
-def _project(x: Any, weights: Any, bias: Any, gates: Any) -> None:
-    """The share of the inputs in the gates of all steps."""
-    if x.flags.c_contiguous:
-        np.matmul(x.reshape(-1, x.shape[2]), weights.T, gates.reshape(-1, gates.shape[2]))
-    else:
-        np.matmul(x, weights.T, gates)
-    if bias is not None:
-        np.add(gates, bias, gates)
 
 
 def _walk(cell: Cell, gates: Any, states: Any, last: Any, lengths: Any, step: Step) -> None:
@@ -85,28 +76,6 @@ def _begin(target: Any, first: Any) -> None:
 def _functions(cell: Cell, operands: tuple[Operand, ...]) -> tuple[Activate, ...]:
     dtype = np.dtype(operands[0].dtype)
     return tuple(activation(each, dtype) for each in cell.activations)
-
-
-def _product(recurrent: Any, turned: Any, out: Any) -> Callable[[Any], object]:
-    """What puts the products of a state with the weights of each gate into ``out`` (k, n, u).
-
-    One gate after the other, so that what follows works in memory without gaps: a step of 4 rows of 128 takes 57 us
-    with a product a gate, 79 us with one for all. A single row has no gaps, and takes 21 us against 26 us at once.
-    """
-    k, n, u = out.shape
-    if n == 1:
-        matrix, flat = recurrent.T, out.reshape(1, k * u)
-    else:
-        matrix, flat = recurrent.reshape(k, u, u).transpose(0, 2, 1), out
-    if turned.size:
-        copy = turned.reshape(matrix.shape)
-        np.copyto(copy, matrix)
-        matrix = copy
-
-    def run(state: Any) -> None:
-        np.matmul(state, matrix, flat)
-
-    return run
 
 
 # ------------------------------------------------------------------------------------------------------------- lstm
@@ -193,11 +162,14 @@ def _lstm(params: Params, operands: tuple[Operand, ...]) -> NumPyKernel:
     def run(x: Any, weights: Any, recurrent: Any, *rest: Any) -> None:
         given, (states, last, carried, gates, product, turned, rows) = _bound(cell, rest)
         bias, peepholes, width = given["bias"], given["peepholes"], len(recurrent)
-        _project(x, weights, None if bias is None else bias[:width] + bias[width:], gates)
+        project(x, weights, given["input_scale"], None if bias is None else bias[:width] + bias[width:], gates)
         _begin(last, given["state"])
         _begin(carried, given["cell"])
         peeps = None if peepholes is None else peepholes.reshape(3, -1)
-        step = _lstm_step(cell, functions, _product(recurrent, turned, product), peeps, (carried, product, rows))
+        multiply, scale = product_of(recurrent, turned, product), given["recurrent_scale"]
+        if scale is not None:
+            multiply = quantised_product(recurrent, scale, turned, product, rows[0])
+        step = _lstm_step(cell, functions, multiply, peeps, (carried, product, rows))
         _walk(cell, gates, states, last, given["lengths"], step)
 
     return run
@@ -214,7 +186,9 @@ def _gru_step(
     z, r, h = product
     both = product[:2]
     last = recurrent[2 * u :].T
-    multiply = _product(recurrent, turned, product) if reset_after else _product(recurrent[: 2 * u], turned[:0], both)
+    multiply = (
+        product_of(recurrent, turned, product) if reset_after else product_of(recurrent[: 2 * u], turned[:0], both)
+    )
 
     def run(gates: Any, alive: Any, before: Any, out: Any) -> None:
         multiply(before)
@@ -256,7 +230,7 @@ def _gru(params: Params, operands: tuple[Operand, ...]) -> NumPyKernel:
                 bias_h = second[2 * u :]
             else:
                 first[2 * u :] += second[2 * u :]
-        _project(x, weights, first, gates)
+        project(x, weights, None, first, gates)
         _begin(last, given["state"])
         step = _gru_step(cell, functions, recurrent, turned, bias_h, product, rows[0])
         _walk(cell, gates, states, last, given["lengths"], step)
@@ -274,9 +248,9 @@ def _rnn(params: Params, operands: tuple[Operand, ...]) -> NumPyKernel:
     def run(x: Any, weights: Any, recurrent: Any, *rest: Any) -> None:
         given, (states, last, gates, product, turned, _) = _bound(cell, rest)
         bias, u = given["bias"], len(recurrent)
-        _project(x, weights, None if bias is None else bias[:u] + bias[u:], gates)
+        project(x, weights, given["input_scale"], None if bias is None else bias[:u] + bias[u:], gates)
         _begin(last, given["state"])
-        multiply, fresh = _product(recurrent, turned, product), product[0]
+        multiply, fresh = product_of(recurrent, turned, product), product[0]
 
         def step(gates: Any, alive: Any, before: Any, out: Any) -> None:
             multiply(before)

@@ -1,4 +1,4 @@
-"""Elementwise functions that NumPy has no ufunc for: the error function and the logistic one.
+"""Elementwise functions that NumPy has no ufunc for: the error function, the logistic one, and GELU.
 
 Law: rational functions of our own fitting, evaluated block by block with NumPy's vectorised arithmetic; results have
 the dtype that ``np.exp`` would give, and float16 is computed in float32.
@@ -24,7 +24,7 @@ from asyncjit.ops._spec import DType, LoopType, NumPyKernel, Op, Params, Spec, b
 from asyncjit.ops.constants import decode
 from asyncjit.ops.elementwise import constants_of, ufunc_dtypes
 
-__all__ = ["erf_block", "sigmoid_block"]
+__all__ = ["erf_block", "gelu_block", "sigmoid_block"]
 
 
 def _constants(values: Sequence[float], dtype: DType) -> list[Any]:
@@ -72,6 +72,11 @@ _DOUBLE_END = np.array(6.0), np.array(-6.0)
 _ONE: dict[DType, tuple[Any, Any]] = {
     _F4: (np.array(1, _F4), np.array(-1, _F4)),
     _F8: (np.array(1, _F8), np.array(-1, _F8)),
+}
+#: Of GELU: the root of a half, a half, and the two constants of its approximation.
+_GELU: dict[DType, tuple[Any, ...]] = {
+    dtype: tuple(np.array(value, dtype) for value in (0.5**0.5, 0.5, 0.044715, (2 / np.pi) ** 0.5))
+    for dtype in (_F4, _F8)
 }
 
 # The ufunc behind np.clip, as in ``elementwise``.
@@ -139,6 +144,32 @@ def sigmoid_block(x: Any, out: Any) -> None:
     np.divide(one, out, out=out)
 
 
+def gelu_block(x: Any, out: Any, kept: Any, *scratch: Any) -> None:
+    """``x (1 + erf(x / sqrt(2))) / 2`` of a block of float32 or float64; ``out`` may be ``x``. Four blocks of
+    scratch."""
+    root, half = _GELU[out.dtype][:2]
+    np.multiply(x, root, out=kept)
+    erf_block(kept, kept, *scratch)
+    np.add(kept, _ONE[out.dtype][0], out=kept)
+    np.multiply(kept, half, out=kept)
+    np.multiply(x, kept, out=out)
+
+
+def _gelu_tanh_block(x: Any, out: Any, kept: Any) -> None:
+    """``x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))) / 2``, the approximation of the same paper."""
+    _, half, cubic, factor = _GELU[out.dtype]
+    one = _ONE[out.dtype][0]
+    np.multiply(x, x, out=kept)
+    np.multiply(kept, cubic, out=kept)
+    np.add(kept, one, out=kept)
+    np.multiply(kept, x, out=kept)
+    np.multiply(kept, factor, out=kept)
+    np.tanh(kept, out=kept)
+    np.add(kept, one, out=kept)
+    np.multiply(kept, half, out=kept)
+    np.multiply(x, kept, out=out)
+
+
 def _loop(name: str, types: tuple[LoopType, ...]) -> tuple[DType, ...]:
     dtypes = ufunc_dtypes(name, np.exp, types)
     if dtypes[0].kind == "c":
@@ -179,3 +210,5 @@ def _special(name: str, function: Callable[..., None], scratch_count: int, flops
 
 _special("erf", erf_block, 3, 25)
 _special("sigmoid", sigmoid_block, 0, 13)
+_special("gelu", gelu_block, 4, 28)
+_special("gelu_tanh", _gelu_tanh_block, 1, 20)

@@ -24,8 +24,10 @@ __all__ = ["Verdict", "differences", "judge", "load", "oracle", "session"]
 #: Largest error of a float output, relative to its largest magnitude.
 ERROR_MAX = 1e-4
 
-#: Of a quantised model: one of the 255 steps between the least and the largest value of the output.
-QUANTA_MAX = 1.0
+#: Of a quantised model: steps, 255 between the least and the largest value of the output. Values are rounded to 8 bits
+#: again and again on the way, where a last bit decides about a whole step: ONNX Runtime against itself, without its
+#: optimisations or with inputs larger by 3e-7, is apart by up to 2.9.
+QUANTA_MAX = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Verdict:
 def session(path: Path, threads: int = 1) -> onnxruntime.InferenceSession:
     """ONNX Runtime on a model, on so many threads, which sleep while there is nothing to do."""
     options = onnxruntime.SessionOptions()
+    # Without this its products of uint8 with int8 add up in 16 bits on processors without VNNI, and overflow.
+    options.add_session_config_entry("session.x64quantprecision", "1")
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3

@@ -50,6 +50,7 @@ def theirs(model: onnx.ModelProto, feed: dict[str, Values]) -> list[Values]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    options.add_session_config_entry("session.x64quantprecision", "1")
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return list(session.run(None, feed))
 

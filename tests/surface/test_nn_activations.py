@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -36,6 +37,11 @@ CASES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "selu": (nn.selu, lambda x: 1.0507009873554805 * _elu(x, 1.6732632423543772)),
     "sigmoid": (nn.sigmoid, _sigmoid),
     "swish": (nn.swish, lambda x: x * _sigmoid(x)),
+    "gelu": (nn.gelu, lambda x: x * 0.5 * (1 + np.vectorize(math.erf, otypes=["float64"])(x / math.sqrt(2)))),
+    "gelu by tanh": (
+        lambda x: nn.gelu(x, approximate="tanh"),
+        lambda x: x * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    ),
     "swish with a slope": (lambda x: nn.swish(x, 2.0), lambda x: x * _sigmoid(2 * x)),
     "hard_sigmoid": (nn.hard_sigmoid, lambda x: np.clip(0.2 * x + 0.5, 0, 1)),
     "hard_swish": (nn.hard_swish, lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),

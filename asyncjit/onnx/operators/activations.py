@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 
-import asyncjit.numpy as anp
 from asyncjit import nn
 from asyncjit.numpy import Array
 from asyncjit.onnx._model_data import Node
-from asyncjit.onnx.operators._registry import Unsupported, operator
+from asyncjit.onnx.operators._registry import operator
 
 __all__: list[str] = []
 
@@ -85,12 +84,7 @@ def swish(node: Node, x: Array) -> Array:
 
 @operator("Gelu", since=20)
 def gelu(node: Node, x: Array) -> Array:
-    kind = node.str("approximate", "none")
-    if kind == "none":
-        return x * 0.5 * (anp.erf(x * math.sqrt(0.5)) + 1)
-    if kind == "tanh":
-        return x * 0.5 * (anp.tanh((x + anp.square(x) * x * 0.044715) * math.sqrt(2 / math.pi)) + 1)
-    raise Unsupported(f"approximate={kind!r}; known are 'none' and 'tanh'")
+    return nn.gelu(x, approximate=node.str("approximate", "none"))
 
 
 @operator("Hardmax", since=13)
