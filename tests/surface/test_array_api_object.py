@@ -189,3 +189,10 @@ def test_what_numpy_has_no_name_for_takes_symbolic_extents() -> None:
         for one, other in zip(ours, function(anp.asarray(host[:count])), strict=True):
             same_bits(one, np.asarray(other))
     assert len(captured.captures) == 1
+
+
+def test_parts_of_complex_arrays_without_elements_are_views_too() -> None:
+    with immediate():
+        x = anp.zeros((0, 2), "complex64")
+        for part in (x.real, x.imag, anp.real(x[:, ::-1]), anp.imag(x)):
+            same_bits(part, np.zeros((0, 2), "float32"))
