@@ -63,6 +63,7 @@ from asyncjit.nn._rearranging import depth_to_space, space_to_depth
 from asyncjit.nn._recurrent import gru, lstm, rnn
 from asyncjit.nn._resizing import resize
 from asyncjit.nn._sampling import affine_grid, deform_conv, grid_sample, max_roi_pool, roi_align
+from asyncjit.nn._signal import dft, stft
 
 __all__ = [
     "affine_grid",
@@ -79,6 +80,7 @@ __all__ = [
     "deform_conv",
     "depth_to_space",
     "dequantize",
+    "dft",
     "dynamic_quantize",
     "elu",
     "gelu",
@@ -125,6 +127,7 @@ __all__ = [
     "softplus",
     "softsign",
     "space_to_depth",
+    "stft",
     "swish",
     "thresholded_relu",
 ]

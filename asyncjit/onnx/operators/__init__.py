@@ -16,6 +16,8 @@ from asyncjit.onnx.operators import (
     creation,
     elementwise,
     indexing,
+    losses,
+    ml,
     normalisation,
     products,
     quantised,
@@ -25,7 +27,9 @@ from asyncjit.onnx.operators import (
     sampling,
     sequences,
     shapes,
+    signal,
     text,
+    training,
     vision,
 )
 from asyncjit.onnx.operators._registry import ALL, Operator, Unsupported, find, names, operator, supports
@@ -43,6 +47,8 @@ FAMILIES = (
     creation,
     elementwise,
     indexing,
+    losses,
+    ml,
     normalisation,
     products,
     quantised,
@@ -52,6 +58,8 @@ FAMILIES = (
     sampling,
     sequences,
     shapes,
+    signal,
     text,
+    training,
     vision,
 )

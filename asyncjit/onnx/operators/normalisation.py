@@ -33,7 +33,7 @@ for _name, _function in {"Softmax": nn.softmax, "LogSoftmax": nn.log_softmax}.it
     operator(_name, since=13)(_along_axis)
 
 
-@operator("BatchNormalization", since=7)
+@operator("BatchNormalization")
 def batch_normalization(node: Node, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Any:
     epsilon = node.float("epsilon", 1e-5)
     if not node.int("training_mode", 0):
@@ -53,7 +53,7 @@ def batch_normalization(node: Node, x: Array, scale: Array, bias: Array, mean: A
     return out, *running
 
 
-@operator("InstanceNormalization", since=6)
+@operator("InstanceNormalization")
 def instance_normalization(node: Node, x: Array, scale: Array, bias: Array) -> Array:
     return nn.instance_norm(x, scale, bias, epsilon=node.float("epsilon", 1e-5))
 
@@ -92,7 +92,7 @@ def mean_variance_normalization(node: Node, x: Array) -> Array:
     return nn.mean_variance_norm(x, axes=node.ints("axes", (0, 2, 3)))
 
 
-@operator("Dropout", since=7)
+@operator("Dropout")
 def dropout_of_inference(node: Node, x: Array) -> Any:
     return _all_kept(node, x)
 

@@ -43,7 +43,7 @@ def _activations(node: Node) -> list[Any]:
     return chosen
 
 
-@operator("LSTM", since=7)
+@operator("LSTM")
 def lstm(
     node: Node,
     x: Array,
@@ -69,7 +69,7 @@ def lstm(
     )
 
 
-@operator("GRU", since=7)
+@operator("GRU")
 def gru(
     node: Node,
     x: Array,
@@ -84,7 +84,7 @@ def gru(
     return nn.gru(x, weights, recurrent, bias, lengths=lengths, state=state, reset_after=reset_after, **options)
 
 
-@operator("RNN", since=7)
+@operator("RNN")
 def rnn(
     node: Node,
     x: Array,
