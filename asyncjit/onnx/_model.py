@@ -18,6 +18,7 @@ from asyncjit.jit.mapped import Mapped
 from asyncjit.jit.options import Options, Statistics
 from asyncjit.onnx._buckets import Buckets, Sizes
 from asyncjit.onnx._driving import awaited, blocked
+from asyncjit.onnx._fusing import fuse
 from asyncjit.onnx._inputs import bind, describe, identifiers
 from asyncjit.onnx._model_data import ValueType
 from asyncjit.onnx._preparing import bind_operators, fold_constants
@@ -58,6 +59,8 @@ class Model:
         if unknown:
             raise OnnxError(f"static= names {sorted(unknown)}; the inputs of {name!r} are {_listed(graph.inputs)}")
         bind_operators(graph)
+        fold_constants(graph, value_bytes_max)
+        fuse(graph)
         fold_constants(graph, value_bytes_max)
         self.name = name
         self.source = source

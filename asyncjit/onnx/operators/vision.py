@@ -43,6 +43,21 @@ def conv(node: Node, x: Array, weights: Array, bias: Array | None = None) -> Arr
     return nn.conv(x, weights, bias, groups=node.int("group", 1), **_window(node, x))
 
 
+@operator("FusedConv", domain="com.microsoft")
+def fused_conv(node: Node, x: Array, weights: Array, bias: Array | None = None, added: Array | None = None) -> Array:
+    """A convolution, plus ``added``, through an activation."""
+    name = node.str("activation")
+    word = {"LeakyRelu": "leaky_relu", "HardSigmoid": "hard_sigmoid", "HardSwish": "hard_swish", "Swish": "silu"}
+    numbers = node.floats("activation_params")
+    activation: tuple[str | float, ...] | None = (word.get(name, name.lower()), *numbers) if name else None
+    if added is not None:
+        if activation not in (None, ("relu",)):
+            raise Unsupported(f"a sum before the activation {name}")
+        result = nn.conv(x, weights, bias, groups=node.int("group", 1), **_window(node, x)) + added
+        return result if activation is None else nn.relu(result)
+    return nn.conv(x, weights, bias, groups=node.int("group", 1), activation=activation, **_window(node, x))
+
+
 @operator("ConvTranspose")
 def conv_transpose(node: Node, x: Array, weights: Array, bias: Array | None = None) -> Array:
     return nn.conv_transpose(
