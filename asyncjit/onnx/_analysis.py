@@ -109,7 +109,13 @@ class _Attempt:
             return self._if(node, given, leaves)
         if node.op == "Loop":
             return self._loop(node, given, leaves)
-        # Scan and SequenceMap: as many rounds as shapes and structure say.
+        if node.op not in ("Scan", "SequenceMap"):
+            together = KNOWN.union(*given)
+            results = [self._graph(graph, [together] * len(graph.inputs), leaves) for graph in node.graphs]
+            if any(each is None for each in results):
+                return None
+            return [together.union(*(leaf for each in results for leaf in each or ()))] * len(node.outputs)
+        # As many rounds as shapes and structure say.
         (body,) = node.graphs
         states = list(given[: len(body.inputs)]) + [KNOWN] * (len(body.inputs) - len(given))
         for _ in range(len(body.inputs) + 1):
