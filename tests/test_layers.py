@@ -121,7 +121,7 @@ LIBRARIES: dict[str, frozenset[str]] = {
     "asyncjit.prefetch": frozenset({"numpy", "anyio"}),
     "asyncjit.testing": frozenset({"numpy", "anyio"}),
     "asyncjit.saving": frozenset({"numpy"}),
-    "asyncjit.onnx": frozenset({"numpy", "anyio", "onnx", "google", "ml_dtypes"}),
+    "asyncjit.onnx": frozenset({"numpy", "anyio", "onnx", "google", "ml_dtypes", "PIL"}),
     "asyncjit.demo": frozenset({"numpy", "rich", "sklearn", "threadpoolctl"}),
     "asyncjit.cli": frozenset({"numpy", "threadpoolctl", "onnx", "onnxruntime", "matplotlib"}),
 }
