@@ -51,11 +51,9 @@ def _runs(mode: str, extent: int, low: int, high: int) -> list[tuple[slice, slic
         # Target, source, step, length; the second element of a run decides its step.
         if last is not None and last[0] + last[3] == at and (last[3] == 1 or source == last[1] + last[2] * last[3]):
             last[2] = last[2] if last[3] > 1 else source - last[1]
-            if abs(last[2]) <= 1:
-                last[3] += 1
-                continue
-            last[2] = 0
-        runs.append([at, source, 0, 1])
+            last[3] += 1
+        else:
+            runs.append([at, source, 0, 1])
     return [
         (slice(low + target, low + target + length), _slice(low + source, step, length))
         for target, source, step, length in runs

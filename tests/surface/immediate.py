@@ -1,6 +1,7 @@
 """A sink that runs each call at once on NumPy memory: the array surface without an engine.
 
-New memory is filled with a pattern, so an element that a kernel does not write shows.
+New memory is filled with a pattern, which is no number where it is floats, so an element that a kernel does not write
+shows, in results and in what is made from scratch.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from asyncjit.numpy._dispatch import recording
 from asyncjit.numpy._handle import ArraySpec, StorageLike
 from asyncjit.ops import numpy_kernel
 
-PATTERN = 0xA5
+PATTERN = 0xFF
 
 
 class ImmediateStorage:

@@ -52,6 +52,7 @@ def test_convolution_equals_its_definition(case: dict[str, Any], dtype: str, has
         ((2, 24, 101, 90), (5, 24, 3, 3), {"padding": 1}),
         ((1, 3, 203, 160), (4, 3, 5, 3), {"padding": ((2, 0), (1, 3)), "strides": (2, 3), "dilation": (1, 2)}),
         ((1, 2, 3, 50), (2, 2, 3, 3), {"padding": ((9, 9), (60, 0)), "dilation": (1, 2)}),
+        ((1, 2, 9, 50), (3, 2, 3, 3), {"padding": 1, "dilation": (2, 1)}),
         # Several blocks of windows.
         ((1, 128, 30, 31), (8, 128, 3, 3), {"padding": 1}),
         ((1, 64, 3000), (8, 64, 9), {"padding": 4, "strides": 2}),
