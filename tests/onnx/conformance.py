@@ -8,6 +8,7 @@ Counts of all CPU tests of the installed onnx package; nothing is skipped.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import tempfile
@@ -31,13 +32,21 @@ TOLERANCES: dict[str, dict[str, float]] = {
 
 def cases(pattern: str = "") -> Iterator[tuple[str, unittest.TestCase]]:
     """Name and test case of every CPU test whose name holds ``pattern``."""
-    os.environ.setdefault("ONNX_HOME", tempfile.mkdtemp(prefix="onnx-home-"))
-    suite = onnx.backend.test.BackendTest(AsyncJitBackend, __name__, test_kwargs=TOLERANCES)
     wanted = re.compile(pattern)
-    for kind in suite.test_cases.values():
+    for kind in _kinds():
         for name in unittest.TestLoader().getTestCaseNames(kind):
             if name.endswith("_cpu") and wanted.search(name):
                 yield name.removesuffix("_cpu"), kind(name)
+
+
+@functools.cache
+def _kinds() -> list[type[unittest.TestCase]]:
+    """The classes of the suite, made once: making them computes expected values, and registers each by name."""
+    os.environ.setdefault("ONNX_HOME", tempfile.mkdtemp(prefix="onnx-home-"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        suite = onnx.backend.test.BackendTest(AsyncJitBackend, __name__, test_kwargs=TOLERANCES)
+        return list(suite.test_cases.values())
 
 
 def run(case: unittest.TestCase) -> str:
