@@ -21,7 +21,7 @@ from tests.models.cases import Case
 
 __all__ = ["Verdict", "differences", "judge", "load", "oracle", "session", "spread"]
 
-#: Largest error of a float output, relative to its largest magnitude; or as large as ``spread``, where that is larger: a
+#: Largest error of a float output, relative to its largest magnitude; or twice ``spread``, where that is larger: a
 #: model that takes logarithms of nearly nothing tells the order of additions apart.
 ERROR_MAX = 1e-4
 
@@ -123,7 +123,7 @@ def judge(case: Case, seeds: tuple[int, ...] = (0, 1)) -> Verdict:
             for name, (error, quanta) in found.items():
                 admitted = ERROR_MAX
                 if not case.is_quantised and error > ERROR_MAX:
-                    admitted = max(ERROR_MAX, spread(path, inputs)[name])
+                    admitted = max(ERROR_MAX, 2 * spread(path, inputs)[name])
                 worst = max(worst, quanta / QUANTA_MAX if case.is_quantised else error / admitted)
                 relative = max(relative, error)
     except (aj.AsyncJitError, AssertionError) as error:
