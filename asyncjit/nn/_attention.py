@@ -76,12 +76,18 @@ def attention(
         raise ValueError(f"attention: {h} heads of queries are no multiple of {g} heads of keys and values")
     factor = 1 / math.sqrt(d) if scale is None else float(scale)
     params = Attention(factor, float(softcap), causal_offset, mask is not None, is_merged)
-    operands = [queries.reshape(b, g, h // g, m, d), keys, values]
+    operands = [_by_key_head(queries, g), keys, values]
     if mask is not None:
         operands.append(_grouped(_summand(as_array(mask), queries.dtype), g, h))
     out: Any = apply("attention", operands, tuple(params))
     e = values.shape[3]
     return rounded(out[0].reshape((b, m, h * e) if is_merged else (b, h, m, e)), dtype)
+
+
+def _by_key_head(queries: Array, g: int) -> Array:
+    """Queries (b, h, m, d) as (b, g, h / g, m, d)."""
+    b, h, m, d = queries.shape
+    return expand_dims(queries, 2) if same(h, g) else queries.reshape(b, g, h // g, m, d)
 
 
 def _summand(mask: Array, dtype: np.dtype[Any]) -> Array:
@@ -227,7 +233,7 @@ def linear_attention(
     given = tuple(each is not None for each in (first, gates, rates))
     optional = [each for each in (first, gates, rates) if each is not None]
     factor = 1 / math.sqrt(d) if scale is None else float(scale)
-    operands = [queries.reshape(b, g, h // g, t, d), keys, values, *optional]
+    operands = [_by_key_head(queries, g), keys, values, *optional]
     out, last, *_ = apply("linear_attention", operands, (factor, given))
     kept = dtype if state is None else as_array(state).dtype
     return rounded(out.reshape(b, h, t, values.shape[3]), dtype), rounded(last, kept)

@@ -18,6 +18,8 @@ _GRAPHS = {
     "SequenceMap": ("body",),
 }
 
+_FLEX_ATTENTION = "ai.onnx.preview", "FlexAttention"
+
 
 def check_graphs(node: Node) -> None:
     """Check the graphs inside ``node``.
@@ -25,6 +27,9 @@ def check_graphs(node: Node) -> None:
     Raises:
         OnnxError: one is missing, does not belong there, or takes or gives another number of values than it must.
     """
+    if (node.domain, node.op) == _FLEX_ATTENTION:
+        _check_flex_attention(node)
+        return
     wanted = _GRAPHS.get(node.op, ()) if not node.domain else ()
     found = [name for name, value in node.attributes.items() if isinstance(value, Graph)]
     if node.domain and node.operator.whole:
@@ -49,6 +54,15 @@ def check_graphs(node: Node) -> None:
             scanned = node.attributes.get("num_scan_inputs")
             is_right = isinstance(scanned, int) and 0 < scanned <= inputs == taken
             _check(node, name, is_right and given >= max(len(node.outputs), inputs - int(scanned or 0)), taken, given)
+
+
+def _check_flex_attention(node: Node) -> None:
+    """Either graph may be missing; each makes one value of one."""
+    for name, value in node.attributes.items():
+        if isinstance(value, Graph):
+            if name not in ("score_mod", "prob_mod"):
+                _refuse(node, f"it has the graph {name!r}, which is neither 'score_mod' nor 'prob_mod'")
+            _check(node, name, (len(value.inputs), len(value.outputs)) == (1, 1), len(value.inputs), len(value.outputs))
 
 
 def _check(node: Node, name: str, is_right: bool, taken: int, given: int) -> None:

@@ -153,6 +153,18 @@ def test_layers_equal_a_plain_loop(data: st.DataObject, kind: str, dtype: str) -
         check(layer, used, dtype, direction, None, data.draw(st.booleans()))
 
 
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize("coupled", [False, True])
+@pytest.mark.parametrize("clip", [0.0, 0.7])
+@pytest.mark.parametrize(("n", "t"), [(1, 3), (3, 3), (1, 20), (2, 20)])
+def test_every_optional_operand_counts(kind: str, coupled: bool, clip: float, n: int, t: int) -> None:
+    """By the branch: one row or several, a short sequence or one whose weights are transposed first."""
+    layer = Layer(kind, t, n, 3, 4, seed=7, directions=2)
+    layer.coupled, layer.clip = coupled, clip
+    check(layer, set(USED[kind]), "float64", "bidirectional", None, False)
+    check(layer, set(USED[kind]) - {"lengths"}, "float64", "bidirectional", None, True)
+
+
 @pytest.mark.parametrize("kind", ["lstm", "gru", "rnn"])
 @pytest.mark.parametrize("name", list(FUNCTIONS), ids=str)
 def test_every_activation_equals_its_formula(kind: str, name: Any) -> None:

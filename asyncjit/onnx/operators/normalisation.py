@@ -98,7 +98,8 @@ def dropout_of_inference(node: Node, x: Array) -> Any:
 
 
 def _all_kept(node: Node, x: Array) -> Any:
-    return (x, anp.ones(x.shape, "bool")) if any(node.outputs[1:]) else x
+    # Before opset 10 the mask has the type of the values.
+    return (x, anp.ones(x.shape, "bool" if node.opset >= 10 else x.dtype)) if any(node.outputs[1:]) else x
 
 
 @operator("Dropout", since=12, host=(1, 2), is_pure=False)
