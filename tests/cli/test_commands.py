@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asyncjit.cli import main
+from asyncjit.cli import _run, main
 from tests.cli.conftest import WEIGHTS
 
 X = np.array([[1, 2, 3, 4], [-1, 0.5, 2, 0]], np.float32)
@@ -62,6 +62,19 @@ def test_run_stores_one_archive_under_the_names_of_the_outputs(tiny: Path, data:
     with np.load(data / "out.npz") as archive:
         assert archive.files == ["y", "scores/last:0"]
         np.testing.assert_allclose(archive["scores/last:0"], Y + BIAS, rtol=1e-6)
+
+
+def test_outputs_whose_names_make_the_same_file_name_are_all_stored(tmp_path: Path) -> None:
+    outputs = {
+        "a:b": np.zeros(1),
+        "a/b": np.ones(2),
+        "../up": [np.ones(3), None],
+        "text": np.array(["x", "yz"], object),
+    }
+    paths = _run._store(outputs, tmp_path / "out")
+    assert [path.name for path in paths] == ["a_b.npy", "a_b-2.npy", "_up.0.npy", "text.npy"]
+    assert [np.load(path).shape for path in paths] == [(1,), (2,), (3,), (2,)]
+    assert {path.parent for path in paths} == {tmp_path / "out"}
 
 
 def test_run_shows_small_outputs_and_sums_up_large_ones(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
