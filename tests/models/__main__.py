@@ -64,7 +64,7 @@ def _report(pattern: str) -> int:
         right += verdict.is_right
         figure = "" if verdict.max_rel_err is None else f"{verdict.max_rel_err:.1e}"
         word = "right" if verdict.is_right else "wrong" if figure else "failed"
-        print(f"{case.name:28} {word:7} {figure:8} {verdict.reason}", flush=True)
+        print(f"{case.name:28} {word:7} {figure:8} {verdict.reason}{verdict.note}", flush=True)
     print(f"{right} of {there} right, {len(wanted) - there} not fetched")
     return 0 if right == there else 1
 
