@@ -19,6 +19,7 @@ from asyncjit.cli import _inputs, _loading
 from asyncjit.cli._cores import on_cores
 from asyncjit.cli._problems import EXIT_FAILED, EXIT_GOOD
 from asyncjit.cli._rounds import Call, measure
+from asyncjit.cli._running import run_loop
 from asyncjit.cli._tables import columns
 from asyncjit.devices.cpu import CpuDevice
 from asyncjit.engine import Engine
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     model = _loading.load(options)
     inputs = _inputs.gather(model.inputs, options)
     with on_cores(options.threads):
-        result = asyncio.run(_measured(model, inputs, options))
+        result = run_loop(lambda: _measured(model, inputs, options))
     print(json.dumps(result) if options.json else "\n".join(_lines(result)))
     if options.plot is not None:
         from asyncjit.cli._plot import plot

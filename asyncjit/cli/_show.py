@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncjit.cli import _inputs, _loading
 from asyncjit.cli._problems import EXIT_GOOD
+from asyncjit.cli._running import run_loop
 from asyncjit.engine import Engine
 from asyncjit.tracing import trace
 
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
 def run(options: argparse.Namespace) -> int:
     model = _loading.load(options)
     inputs = _inputs.gather(model.inputs, options)
-    return asyncio.run(_shown(model, inputs, options))
+    return run_loop(lambda: _shown(model, inputs, options))
 
 
 async def _shown(model: Model, inputs: dict[str, Any], options: argparse.Namespace) -> int:
