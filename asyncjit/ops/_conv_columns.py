@@ -29,7 +29,8 @@ BLOCK_ELEMENTS, COLUMNS_MIN = 1 << 18, 192
 # channels and 3 taps.
 WINDOWS_FEW = 64
 # A product without columns is cut by output channels, so that bias and activation find its result in cache.
-RESULT_ELEMENTS = 1 << 17
+# BLAS computes in tiles, so the cuts are at whole ones: blocks of 81 filters took 1.2 times as long as blocks of 64.
+RESULT_ELEMENTS, FILTERS_STEP = 1 << 18, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,9 @@ class ColumnsPlan:
         self._are_vectors = self._is_lone_tap and self._is_direct and problem.windows == 1 and problem.groups == 1
         shares = batch > 1 and problem.windows < WINDOWS_FEW and not self._is_lone_tap
         self._images = min(batch, -(-COLUMNS_MIN // problem.windows)) if shares else 1
+        if self._is_lone_tap and self._is_direct and not self._are_vectors:
+            # Small results of several images are made by one call, a product for each in it.
+            self._images = max(1, min(batch, RESULT_ELEMENTS // (problem.filters * problem.windows)))
         self._rows, self._width = self._block_of()
         # The weights are copied for it, which pays where there are more windows than rows.
         self._has_ones = problem.has_bias and not self._is_lone_tap and problem.windows > problem.depth
@@ -136,6 +140,9 @@ class ColumnsPlan:
         for first in range(0, x.shape[0], self._images):
             images = x[first : first + self._images]
             results = out[first : first + self._images]
+            if self._images > 1 and self._is_lone_tap:
+                self._run_together(images, matrix, bias, results, parts[4])
+                continue
             padded = self._padded(images, parts[1])
             if self._is_lone_tap:
                 self._run_lone_tap(padded, matrix, bias, results, parts[3:])
@@ -187,7 +194,7 @@ class ColumnsPlan:
         filters = matrix.shape[1]
         step = filters
         if bias is not None or self._activation is not None:
-            step = max(64, RESULT_ELEMENTS // (problem.groups * problem.windows))
+            step = max(1, RESULT_ELEMENTS // (problem.groups * problem.windows * FILTERS_STEP)) * FILTERS_STEP
         whole = slice(0, problem.windows)
         grouped = results.reshape(results.shape[0], problem.groups, filters, -1)
         for low in range(0, filters, step):
@@ -195,6 +202,17 @@ class ColumnsPlan:
             self._multiply(
                 matrix[:, part], columns, None if bias is None else bias[:, part], grouped[:, :, part], whole, memories
             )
+
+    def _run_together(self, images: Any, matrix: Any, bias: Any, results: Any, memory: Any) -> None:
+        """One tap, several images: a product for each image and group, of the input as it is."""
+        problem = self._problem
+        columns = images.reshape(images.shape[0], problem.groups, -1, problem.windows)
+        product = results.reshape(images.shape[0], problem.groups, -1, problem.windows)
+        np.matmul(matrix, columns, product)
+        if bias is not None:
+            np.add(product, bias, product)
+        if self._activation is not None:
+            self._activate(product, memory)
 
     def _multiply(self, matrix: Any, columns: Any, bias: Any, results: Any, at: slice, memories: list[Any]) -> None:
         """One product, its bias and its activation, into the windows ``at`` of ``results``."""

@@ -3,24 +3,25 @@
 Law: shape and dtype rules, and the choice of an algorithm; the algorithms are in ``_conv_columns``, ``_conv_rows`` and
 ``_conv_taps``.
 
-Time over that of ONNX Runtime 1.32, one thread each, float32 with a bias, least of 20 runs in turns (2026-11-30, two
-cores of an EPYC of the third generation, OpenBLAS of NumPy 2.4):
+Time over that of ONNX Runtime 1.32, one thread each, float32 with a bias, least of 60 runs in turns (2026-11-30, two
+cores of an EPYC of the third generation that others used too, OpenBLAS of NumPy 2.4; the figures came within 0.1):
 
-=================================  =====  ==========================================================
+=================================  =====  =====================================================
 input, filters, kernel, stride     ratio  what else was tried
-=================================  =====  ==========================================================
-64x56x56, 64, 3x3, 1                1.36  blocks of columns 1.45, Winograd F(4, 3) by products 1.29
-128x28x28, 128, 3x3, 1              1.23  rows 1.44; Winograd 0.86 if the weights come transformed
-32x160x160, 32, 3x3, 1              1.33  blocks of columns 1.7, Winograd 1.8
-3x640x640, 16, 3x3, 2               1.24  blocks of columns 1.7
-96x40x40, 576, 1x1, 1               1.05  bias after all of the product 1.05, without a bias 0.90
-576x40x40, 96, 1x1, 1               0.85
-96x80x80, depthwise 3x3, 1           2.3  multiply and add 2.6, columns 2.6, Toeplitz matrices 4.3
-96x80x80, depthwise 5x5, 1           3.2  multiply and add 4.0, columns 4.3, Toeplitz matrices 5.0
-129x4, 128, 3, 1                     1.1  20 us, of which the product takes 16
-129x4, 128, 3, 1, batch of 31       0.81  a product for each image 2.5
+=================================  =====  =====================================================
+64x56x56, 64, 3x3, 1                1.35  blocks of columns 1.45, Winograd F(4, 3) by products 1.29
+128x28x28, 128, 3x3, 1               1.4  rows 1.5; Winograd 0.86 if the weights come transformed
+32x160x160, 32, 3x3, 1              1.35  blocks of columns 1.7, Winograd 1.8
+3x640x640, 16, 3x3, 2               1.25  blocks of columns 1.7
+96x40x40, 576, 1x1, 1                1.1  without a bias 0.9
+576x40x40, 96, 1x1, 1                1.0
+96x80x80, depthwise 3x3, 1           2.8  multiply and add 2.6 to 2.8, columns 2.6, Toeplitz matrices 4.3
+96x80x80, depthwise 5x5, 1           3.5  multiply and add 4.0 to 4.4, columns 4.3, Toeplitz matrices 5.0
+129x4, 128, 3, 1                     1.3  42 us, of which the product takes 17
+129x100, 128, 3, 1                   1.1
+129x4, 128, 3, 1, batch of 31        0.8  a product for each image 2.5
 96x1x1, 24, 1x1, 1                   0.7
-=================================  =====  ==========================================================
+=================================  =====  =====================================================
 
 The product alone of 3 x 3 windows takes 1.0 to 1.1 of ONNX Runtime's time; the rest is making the columns. An
 activation in the same operation takes 0.85 to 1.05 of the time of both apart.
@@ -91,7 +92,7 @@ def _problem(specs: tuple[Spec, ...], params: Params) -> Problem:
 def _plan(problem: Problem, batch: int) -> ColumnsPlan | TapsPlan | RowsPlan:
     window = problem.window
     if problem.channels == problem.groups and window.taps > 1 and problem.channels > 1:
-        return TapsPlan(problem)
+        return TapsPlan(problem, batch)
     is_wide = len(window.kernel) == 2 and window.kernel[0] > 1 and problem.outputs[1] >= WIDTH_MIN
     if is_wide and problem.groups == 1 and window.dilation[0] == 1 and not problem.has_cast:
         return RowsPlan(problem)

@@ -63,10 +63,14 @@ def test_convolution_equals_its_definition(case: dict[str, Any], dtype: str, has
         ((2, 8, 40, 64), (130, 8, 1, 1), {}),
         ((2, 8, 9, 9), (6, 4, 1, 1), {"groups": 2, "strides": 2, "padding": 1}),
         ((7, 12, 1, 1), (5, 12, 1, 1), {}),
+        ((7, 6, 2, 50), (900, 3, 1, 1), {"groups": 2}),
         # One channel a group, in several blocks of channels, with phases and with several filters a channel.
         ((2, 20, 100, 80), (20, 1, 3, 3), {"padding": 1, "groups": 20}),
         ((1, 5, 40, 41), (10, 1, 5, 3), {"padding": 2, "groups": 5, "strides": (3, 2), "dilation": (2, 1)}),
         ((2, 4, 60), (4, 1, 5), {"padding": 2, "groups": 4, "dilation": 3}),
+        # Several images in a block, and taps that no output sees the input through.
+        ((7, 150, 2, 70), (150, 1, 5, 5), {"padding": 2, "groups": 150}),
+        ((3, 4, 1, 2), (8, 1, 5, 3), {"padding": ((6, 3), (1, 1)), "groups": 4, "strides": (2, 1)}),
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
