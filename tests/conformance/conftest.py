@@ -19,6 +19,7 @@ from asyncjit.devices.null import NullDevice
 from asyncjit.devices.sim import SimDevice
 from asyncjit.plan import Plan
 from asyncjit.streams import Fence
+from tests._threads import threads_since
 from tests.conformance.plans import PlanBuilder
 
 #: How long a test waits for what must happen before it fails. Nothing that passes takes anywhere near as long.
@@ -126,4 +127,4 @@ def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
     device = DEVICES[request.param]()
     yield Harness(device)
     assert device.close(PATIENCE_S), "the device did not close"
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith(f"asyncjit-{device.name}-")] == []
+    assert [thread.name for thread in threads_since(f"asyncjit-{device.name}-")] == []

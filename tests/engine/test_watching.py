@@ -14,7 +14,8 @@ from asyncjit.devices.null import NullDevice
 from asyncjit.devices.sim import SimDevice
 from asyncjit.engine import EngineStatistics, Group
 from asyncjit.instruments import Instrument
-from tests.engine.world import BOTH, READ, Held, World, double, engine_threads, fail, increment
+from tests._threads import threads_since
+from tests.engine.world import BOTH, READ, Held, World, double, fail, increment
 
 
 class Timekeeper(Instrument):
@@ -47,7 +48,7 @@ def test_calls_say_when_and_on_which_thread_they_ran(world: World) -> None:
         (n, "user", "cpu", 0) for n in range(3)
     ]
     assert {call.source for call in calls} == {"world.py:1"}
-    workers = {thread.native_id for thread in threading.enumerate() if thread.name in engine_threads()}
+    workers = {thread.native_id for thread in threads_since("asyncjit")}
     assert {call.thread for call in calls} <= workers
     times = [moment for call in calls for moment in (call.started_s, call.done_s)]
     started_s, done_s = replay.times.started_s, replay.times.done_s

@@ -17,6 +17,7 @@ from asyncjit.ir import Access, Call, Kernel, Schedule, Slot, SlotKind, new_buff
 from asyncjit.program import Program
 from asyncjit.replay import Replay
 from asyncjit.storage import Storage
+from tests._threads import threads_since
 
 #: Only ever reached by a test that fails.
 PATIENCE_S = 20.0
@@ -119,7 +120,8 @@ class World:
 
 
 def engine_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("asyncjit")]
+    """Names of the threads of engines that the test has started."""
+    return [thread.name for thread in threads_since("asyncjit")]
 
 
 def state_of(replay: Replay[Any]) -> str:
