@@ -11,13 +11,19 @@ import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from asyncjit.cli import _inputs, _loading
 from asyncjit.cli._problems import EXIT_GOOD, CommandError
+from asyncjit.cli._running import run_loop
 from asyncjit.cli._tables import columns
+from asyncjit.engine import Engine
+from asyncjit.numpy import Array
+
+if TYPE_CHECKING:
+    from asyncjit.onnx import Model
 
 __all__ = ["add_arguments", "run"]
 
@@ -36,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     model = _loading.load(options)
     inputs = _inputs.gather(model.inputs, options)
     start = time.perf_counter()
-    outputs = {name: _host(value) for name, value in model.run(**inputs).items()}
+    outputs = run_loop(lambda: _outputs(model, inputs))
     took_s = time.perf_counter() - start
     print(f"{model.name}({_inputs.shown(inputs)}) took {took_s * 1e3:.1f} ms, recording included")
     rows = [("output", "dtype", "shape", "values"), *(_row(name, value) for name, value in outputs.items())]
@@ -47,10 +53,15 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_GOOD
 
 
-def _host(value: Any) -> Any:
+async def _outputs(model: Model, inputs: dict[str, Any]) -> dict[str, Any]:
+    async with Engine():
+        return {name: await _host(value) for name, value in (await model(**inputs)).items()}
+
+
+async def _host(value: Any) -> Any:
     if value is None or isinstance(value, list):
-        return value if value is None else [_host(each) for each in value]
-    return np.asarray(value)
+        return value if value is None else [await _host(each) for each in value]
+    return np.asarray(await value if isinstance(value, Array) else value)
 
 
 def _row(name: str, value: Any) -> tuple[str, ...]:
