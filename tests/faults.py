@@ -29,14 +29,22 @@ from asyncjit.storage import Storage
 __all__ = ["FAULTS", "Fault"]
 
 
+Make = Callable[[Any], Any]
+
+
 @dataclass(frozen=True)
 class Fault:
-    """``make(original)`` gives what stands in for ``owner.name``."""
+    """``make(original)`` gives what stands in for ``owner.name``; ``also`` what else is replaced, in the same words.
+
+    ``theme`` is that of the soak programs that put it to the test most, where one does more than others.
+    """
 
     what: str
-    owner: type
+    owner: Any
     name: str
-    make: Callable[[Any], Any]
+    make: Make
+    theme: str | None = None
+    also: tuple[tuple[Any, str, Make], ...] = ()
 
 
 FAULTS: list[Fault] = []
@@ -45,9 +53,11 @@ FAULTS: list[Fault] = []
 _frames: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
 
 
-def fault(what: str, owner: type, name: str) -> Callable[[Callable[[Any], Any]], None]:
+def fault(
+    what: str, owner: Any, name: str, *, theme: str | None = None, also: tuple[tuple[Any, str, Make], ...] = ()
+) -> Callable[[Make], None]:
     """Register a fault."""
-    return lambda make: FAULTS.append(Fault(what, owner, name, make))
+    return lambda make: FAULTS.append(Fault(what, owner, name, make, theme, also))
 
 
 @fault("drop write-after-read edges", DepsTracker, "hazards")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from asyncjit.testing.soak.program import SHAPES, VARIABLE, VIEWS, Body, Place, Shape, Step, shape_at
+from asyncjit.testing.soak.themes import Theme
 
 __all__ = ["FLOAT_OPERATIONS", "OPERATIONS", "Bodies"]
 
@@ -40,6 +41,11 @@ class _Registers:
                 found += [Place(i, name) for i in here if self.shapes[i] == (4, 4)]
         return found
 
+    def symbolic_places(self) -> list[Place]:
+        """Views that follow from the variable, where there is one."""
+        names = [name for name, view in VIEWS.items() if view.is_symbolic] if self.has_variable else []
+        return [Place(i, name) for i, shape in enumerate(self.shapes) if shape == (4, 4) for name in names]
+
     def shape_of(self, place: Place) -> Shape:
         return self.shapes[place.register] if place.view == "whole" else VIEWS[place.view].shape
 
@@ -54,6 +60,7 @@ class Bodies:
     def __init__(
         self,
         choose: Callable[[int], int],
+        theme: Theme,
         *,
         is_float: bool,
         devices: int,
@@ -62,6 +69,7 @@ class Bodies:
         threads: int,
     ) -> None:
         self.choose = choose
+        self.theme = theme
         self.operations = FLOAT_OPERATIONS if is_float else OPERATIONS
         self.folds = ("max", "min") if is_float else ("sum", "max")
         self.devices = devices
@@ -75,24 +83,27 @@ class Bodies:
 
     def body(self, index: int, *, parameters: Sequence[tuple[Shape, int]] = ()) -> Body:
         """Any function; with ``parameters`` (shapes and devices) one that a pipeline may chain."""
-        choose = self.choose
+        choose, theme = self.choose, self.theme
         device = choose(self.devices)
-        spans = self.devices > 1 and choose(2) == 1
-        has_variable = not parameters and choose(4) == 1
-        drawing = list(range(device, self.generators, self.devices)) if choose(3) == 1 else []
+        spans = self.devices > 1 and self._has(theme.spans)
+        has_variable = not parameters and self._has(theme.variable)
+        prune = self._has(theme.pruned)
+        drawing = list(range(device, self.generators, self.devices)) if self._has(theme.draws) else []
         if not parameters:
             chosen = [SHAPES[choose(len(SHAPES))] for _ in range(1 + choose(2))]
             parameters = [(shape, choose(self.devices) if spans else device) for shape in chosen]
         within = range(self.bases) if spans else self.bases_of(device)
-        state = tuple(dict.fromkeys(within[choose(len(within))] for _ in range(choose(3))))
+        state = tuple(dict.fromkeys(within[choose(len(within))] for _ in range(choose(3) or theme.crowded)))
         registers = _Registers(
             [*(shape for shape, _ in parameters), *((4, 4) for _ in state)],
             [*(place for _, place in parameters), *(base % self.devices for base in state)],
             has_variable,
         )
         kinds = [*PLAIN, *(2 * OVER_DEVICES if spans else ()), *(("draw", "draw") if drawing else ())]
-        steps = tuple(self.step(registers, kinds, drawing) for _ in range(1 + choose(5)))
-        results = tuple(dict.fromkeys(choose(len(registers.shapes)) for _ in range(choose(3))))
+        steps = self._once(registers, len(parameters)) if prune else []
+        first = [len(registers.shapes) - 1] if steps else []
+        steps += [self.step(registers, kinds, drawing) for _ in range(1 + choose(2 if first else 5))]
+        results = tuple(dict.fromkeys([*first, *(choose(len(registers.shapes)) for _ in range(choose(3)))]))
         draws = any(step.kind == "draw" for step in steps)
         if not results and not draws and not any(each < len(parameters) + len(state) for each in registers.written):
             results = (len(registers.shapes) - 1,)
@@ -101,15 +112,30 @@ class Bodies:
             device,
             tuple(shape for shape, _ in parameters),
             state,
-            steps,
+            tuple(steps),
             results,
             tuple(registers.shapes),
             tuple(registers.devices),
             has_variable=has_variable,
             in_flight_max=1 + choose(3),
             on_cancel=("shield", "abandon")[choose(4) == 1],
-            prune=choose(3) == 1,
+            prune=prune,
         )
+
+    def _has(self, quarters: int) -> bool:
+        return self.choose(4) >= 4 - quarters
+
+    def _once(self, registers: _Registers, parameters: int) -> list[Step]:
+        """Steps that compute something of state alone, and then something of that and an argument."""
+        device, shape = registers.devices[0], registers.shapes[0]
+        places = [each for each in registers.places(shape, device) if parameters <= each.register]
+        if not places:
+            return []
+        a, b = (places[self.choose(len(places))] for _ in range(2))
+        registers.add(shape, device)
+        made = Place(len(registers.shapes) - 1)
+        registers.add(shape, device)
+        return [Step("new", a, self._operation(4), b), Step("new", Place(0), self._operation(4), made)]
 
     def body_of_rows(self, index: int) -> Body:
         """A function that treats each row of its argument by itself, for ``batched``; it may count calls in state."""
@@ -148,6 +174,8 @@ class Bodies:
         register = choose(len(registers.shapes))
         shape = registers.shapes[register]
         places = registers.places(shape if choose(2) else SHAPES[choose(len(SHAPES))]) or registers.places(shape)
+        if registers.has_variable and choose(2):
+            places = registers.symbolic_places() or places
         a = places[choose(len(places))]
         device = registers.devices[a.register]
         if kind in ("spread", "meet", "share"):
@@ -185,7 +213,9 @@ class Bodies:
         if kind in ("new", "fold"):
             registers.add(shape, device)
             return Step("new", a, operation, b)
-        target = same[choose(len(same))]
+        symbolic = [each for each in same if each in registers.symbolic_places()]
+        targets = symbolic if symbolic and choose(2) else same
+        target = targets[choose(len(targets))]
         registers.written.add(target.register)
         return Step(kind, a, operation, b, target)
 

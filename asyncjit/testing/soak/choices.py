@@ -22,15 +22,19 @@ class Choices(Protocol):
 
 
 class SeededChoices:
-    """Chooses by a seed. ``taken`` lists what was chosen, for ``RecordedChoices``."""
+    """Chooses by a seed: first the seed modulo what there is, so that neighbours differ, and at random from then on.
+
+    ``taken`` lists what was chosen, for ``RecordedChoices``.
+    """
 
     def __init__(self, seed: int) -> None:
+        self._seed = seed
         self._random = random.Random(seed)
         self.taken: list[int] = []
 
     def choose(self, count: int) -> int:
         """See ``Choices``."""
-        chosen = self._random.randrange(count)
+        chosen = self._random.randrange(count) if self.taken else self._seed % count
         self.taken.append(chosen)
         return chosen
 

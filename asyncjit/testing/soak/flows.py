@@ -14,7 +14,7 @@ import anyio.lowlevel
 import numpy as np
 
 import asyncjit as aj
-from asyncjit.errors import AsyncJitError, EngineClosedError
+from asyncjit.errors import AsyncJitError, EngineBusyError, EngineClosedError
 from asyncjit.replay import Replay
 from asyncjit.runs import State
 from asyncjit.testing.soak.kernels import host_values
@@ -217,8 +217,9 @@ class RowsCall:
     def _check_failure(self, error: AsyncJitError) -> None:
         run = self.batches()[-1].run if self.batches() else None
         went_well = run is not None and run.state is State.DONE
-        # An engine that is closed makes no more arrays for the rows.
-        assert not went_well or isinstance(error, EngineClosedError), f"call {self.index}: {error!r}, not its batch's"
+        # An engine that is closed, or full, makes no more arrays for the rows.
+        is_refusal = isinstance(error, EngineBusyError | EngineClosedError)
+        assert is_refusal or not went_well, f"call {self.index}: {error!r}, which is not of its batch"
 
     def batches(self) -> list[Record]:
         """Those that it was part of, the last one last."""

@@ -10,6 +10,7 @@ from asyncjit.testing.soak.bodies import Bodies
 from asyncjit.testing.soak.choices import Choices
 from asyncjit.testing.soak.program import DeviceOptions, Program
 from asyncjit.testing.soak.statements import Statements
+from asyncjit.testing.soak.themes import THEMES
 
 __all__ = ["generate_program"]
 
@@ -17,12 +18,15 @@ __all__ = ["generate_program"]
 def generate_program(choices: Choices, *, threads: int = 0, length_max: int = 14) -> Program:
     """A program of about ``length_max`` statements at most; with ``threads``, for so many threads on real devices."""
     choose = choices.choose
+    theme = THEMES[choose(len(THEMES))]
     is_float = choose(4) == 1
-    devices = 1 + choose(2)
-    bases = devices * (1 + choose(3))
-    generators = choose(3)
-    bodies = Bodies(choose, is_float=is_float, devices=devices, bases=bases, generators=generators, threads=threads)
-    is_disturbed = bool(choose(3))
+    devices = 1 + (choose(4) >= 4 - theme.two_devices)
+    bases = devices * (1 + choose(2 if theme.crowded else 3))
+    generators = choose(3) if theme.draws < 4 else devices * (1 + choose(2))
+    bodies = Bodies(
+        choose, theme, is_float=is_float, devices=devices, bases=bases, generators=generators, threads=threads
+    )
+    is_disturbed = bool(choose(2))
     options = tuple(_device(choices, is_disturbed) for _ in range(devices))
     statements = Statements(bodies, [bodies.body(index) for index in range(1 + choose(3))])
     for _ in range(2 + choose(length_max - 1)):

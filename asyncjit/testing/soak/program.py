@@ -219,9 +219,10 @@ class Statement:
     """What the program does next.
 
     ``kind``: "call" of ``body`` with ``sources``; "eager": one ``step`` on ``sources`` as registers; "assign" of the
-    second half of ``sources`` to the first; "snapshot"; "seed" begins a generator anew; "flow" has those of the
-    statements behind it made whose ``by`` is its place; "rows" calls a batched body with ``n`` rows; "reload" saves all
-    and goes on with what is loaded; "close" closes the engine, with time for what was taken where ``n`` is 0.
+    second half of ``sources`` to the first; "snapshot"; "seed" begins a generator anew; "settle" waits until nothing is
+    under way; "flow" has those of the statements behind it made whose ``by`` is its place; "rows" calls a batched body
+    with ``n`` rows; "reload" saves all and goes on with what is loaded; "close" closes the engine, with time for what
+    was taken where ``n`` is 0.
     ``shapes`` and ``devices`` are those of its outputs.
     """
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 import random
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from asyncjit import ports
 from asyncjit.background import Background
+from asyncjit.clock import Clock
 from asyncjit.devices.sim import CallFault, Fault, LossFault, MemoryFault, SimDevice
 from asyncjit.errors import InternalError
 from asyncjit.ir import Call, Copy
@@ -23,7 +26,19 @@ from asyncjit.testing.soak.program import DeviceOptions, Program
 from asyncjit.testing.soak.records import InjectedError
 from asyncjit.testing.soak.stage import Recording
 
-__all__ = ["CheckedScheduler", "SimulatedEngine", "open_device"]
+__all__ = ["CheckedScheduler", "SimulatedEngine", "loops_paced_by", "open_device"]
+
+
+@contextmanager
+def loops_paced_by(clock: Clock) -> Iterator[None]:
+    """Event loops look at this clock, and not at the machine's, for how long a turn has been: so a seed does the same
+    however busy the machine is."""
+    scope = vars(ports)
+    before, scope["perf_counter"] = scope["perf_counter"], clock.now_s
+    try:
+        yield
+    finally:
+        scope["perf_counter"] = before
 
 
 class CheckedScheduler(Scheduler):

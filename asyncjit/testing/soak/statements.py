@@ -23,15 +23,11 @@ __all__ = ["Statements"]
 
 Shape = tuple[int, ...]
 
-#: One list entry a chance; what stands first is the dullest.
-KINDS = (
-    *("call",) * 7,
-    *("eager", "eager", "assign", "snapshot", "snapshot", "seed", "chain"),
-    *("flow", "flow", "rows", "rows", "reload", "close"),
-)
-
 #: How far back outputs are looked for.
 BACK = 5
+
+#: How much comes before an engine is closed at least.
+CLOSED_FROM = 4
 
 
 class Statements:
@@ -50,13 +46,16 @@ class Statements:
         choose = self.choose
         thread = choose(self.threads) if self.threads else 0
         device = choose(self.source_of_bodies.devices)
-        kind = KINDS[choose(len(KINDS))]
+        kinds = self.source_of_bodies.theme.statements
+        kind = kinds[choose(len(kinds))]
         match kind:
             case "chain":
                 stages = [self._any_body() for _ in range(2)]
                 for _ in range(1 + choose(3)):
                     for stage in stages:
                         self._call(stage, thread)
+            case "sweep":
+                self._sweep(thread)
             case "flow":
                 self._flow(thread)
             case "rows":
@@ -75,12 +74,22 @@ class Statements:
                 )
             case "reload" if not self.threads:
                 self.made.append(Statement("reload"))
-            case "close" if not self._is_closed and choose(3) == 1:
-                # What comes behind is refused, so there is a second chance only.
+            case "close" if not self._is_closed and len(self.made) > CLOSED_FROM:
+                # What comes behind is refused.
                 self._is_closed = True
                 self.made.append(Statement("close", n=choose(2), thread=thread))
             case _:
                 self._call(self._any_body(), thread)
+
+    def _sweep(self, thread: int) -> None:
+        index = self._any_body()
+        for _ in range(3 + self.choose(3)):
+            self._call(index, thread)
+            between = self.choose(4)
+            if between == 1:
+                self.made.append(self._assign(thread))
+            elif between > 1:
+                self.made.append(Statement("settle", thread=thread))
 
     # Calls.
 
@@ -149,16 +158,16 @@ class Statements:
             last = self.bodies[stages[-1]]
             returned = [(last.shapes[register], last.devices[register]) for register in last.results]
             stages.append(self._new_body(returned))
-        items = 1 + choose(3)
+        items = 1 + choose(4)
         body = self.bodies[first]
         # Items come from one device, that of the functions.
         hosts = len(body.reach) == 1 and not (self.threads and body.device) and not body.written
         flow = Flow(
             tuple(stages),
             items,
-            in_flight=1 + choose(3),
+            in_flight=1 + choose(4),
             prefetched=choose(3) if hosts else 0,
-            leaves_after=choose(items) if choose(4) == 1 else None,
+            leaves_after=1 + choose(items) if choose(4) == 1 else None,
             returns_errors=choose(2) == 1,
             pauses=not is_map and choose(2) == 1,
         )

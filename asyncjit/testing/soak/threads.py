@@ -116,6 +116,10 @@ class _Run:
                 call = RowsCall(self.stage, index)
                 self.rows.append(call)
                 tasks.start_soon(self._limited, call, choices.choose(4) * 200e-6 or PATIENCE_S)
+            case "settle":
+                for record in list(self.stage.records.values()):
+                    if record.statement.thread == statement.thread and record.replay is not None:
+                        await self._await(record, PATIENCE_S)
             case "close":
                 self.oracle.is_closed, self.oracle.is_cut_short = True, statement.n != 0
                 await self.stage.engine.aclose(0.0 if statement.n else PATIENCE_S)

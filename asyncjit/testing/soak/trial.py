@@ -64,7 +64,9 @@ class Trial:
         values = self._read(state, is_used=True)
         name, params = ("random_integers", (-9, 40)) if self.dtype == "int64" else ("random_uniform", ())
         drawn = np.empty(shape, self.dtype)
-        REGISTRY[name].kernel((*params, shape, self.dtype), ())(values, drawn)
+        REGISTRY[name].kernel((*params, shape, self.dtype), ())(values.copy(), drawn)
+        # Two elements a block, of which the state counts the next.
+        values[1] += np.uint64(-(-drawn.size // 2))
         made = Cell.of(drawn, np.full(shape, state.stale.any()))
         self._wrote(state, state.stale)
         return made
