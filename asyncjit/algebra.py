@@ -19,6 +19,11 @@ from asyncjit.polynomials import Interval, divided, interval_of, multiplied, spl
 __all__ = ["Atom", "Combined", "Symbol", "Terms", "bounds_of", "constant", "constant_of", "extreme", "key_of", "ratio"]
 
 
+#: Polynomials that one bound looks at: each of n atoms as it is, or as either of its sides, is 3**n of them, and a sum
+#: may have any number of atoms. Beyond it atoms count by their intervals.
+_UNFOLDED_MAX = 250
+
+
 class Symbol(NamedTuple):
     """An integer between ``min`` and ``max``, both included, known by all three."""
 
@@ -44,7 +49,7 @@ class Combined:
         self.kind = kind
         self.left = left
         self.right = right
-        self.order = repr((kind, key_of(left), key_of(right)))
+        self.order = f"({kind!r}, {_text(left)}, {_text(right)})"
         self.interval = _interval(kind, bounds_of(left), bounds_of(right))
 
     def __eq__(self, other: object) -> bool:
@@ -62,6 +67,12 @@ Terms: TypeAlias = Mapping[Product, int]
 def key_of(terms: Terms) -> tuple[tuple[tuple[str, ...], int], ...]:
     """Equal for equal polynomials, and for these only."""
     return tuple(sorted((tuple(atom.order for atom in product), count) for product, count in terms.items()))
+
+
+def _text(terms: Terms) -> str:
+    """Different for different polynomials. Not ``repr`` of the key: quotes in quotes double at each level of atoms in
+    atoms."""
+    return " + ".join("*".join((*product, str(count))) for product, count in key_of(terms)) or "0"
 
 
 def constant(value: int) -> Terms:
@@ -105,12 +116,23 @@ def extreme(kind: str, left: Terms, right: Terms) -> Terms:
 
 def bounds_of(terms: Terms) -> Interval:
     """What the polynomial is never below, and never above."""
-    low, high = interval_of(terms)
+    return _bounds(terms, {})
+
+
+def _bounds(terms: Terms, known: dict[frozenset[tuple[Product, int]], Interval]) -> Interval:
+    """``known``: the polynomials looked at so far, which the same atoms lead to in any order of unfolding."""
+    key = frozenset(terms.items())
+    if key in known:
+        return known[key]
+    low, high = known[key] = interval_of(terms)
+    if len(known) > _UNFOLDED_MAX:
+        return low, high
     for product, count in terms.items():
         if len(product) == 1 and isinstance(atom := product[0], Combined) and _unfolds(atom):
             rest = {other: times for other, times in terms.items() if other != product}
-            least, most = _bounds_unfolded(atom, count, rest)
+            least, most = _bounds_unfolded(atom, count, rest, known)
             low, high = max(low, least), min(high, most)
+    known[key] = low, high
     return low, high
 
 
@@ -118,16 +140,18 @@ def _unfolds(atom: Combined) -> bool:
     return atom.kind in ("min", "max") or (atom.kind == "//" and constant_of(atom.right) is not None)
 
 
-def _bounds_unfolded(atom: Combined, count: int, rest: Terms) -> Interval:
+def _bounds_unfolded(
+    atom: Combined, count: int, rest: Terms, known: dict[frozenset[tuple[Product, int]], Interval]
+) -> Interval:
     """Bounds of ``count * atom + rest``, with what the atom is made of put into the sum."""
     if atom.kind == "//":
         # divisor * (count * (left // divisor) + rest) = count * left + divisor * rest - count * (left % divisor)
         divisor = constant_of(atom.right)
         assert divisor is not None
-        low, high = bounds_of(summed(multiplied(rest, constant(divisor)), atom.left, count))
+        low, high = _bounds(summed(multiplied(rest, constant(divisor)), atom.left, count), known)
         slack = count * (divisor - 1)
         return -(-(low - max(slack, 0)) // divisor), (high - min(slack, 0)) // divisor
-    first, second = (bounds_of(summed(rest, side, count)) for side in (atom.left, atom.right))
+    first, second = (_bounds(summed(rest, side, count), known) for side in (atom.left, atom.right))
     pick = min if (atom.kind == "min") == (count > 0) else max
     return pick(first[0], second[0]), pick(first[1], second[1])
 

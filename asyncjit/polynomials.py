@@ -31,6 +31,10 @@ class Atom(Protocol):
         ...
 
 
+#: Short polynomials have long quotients: (n**k - 1) // (n - 1) has k terms, and with several variables the numbers
+#: multiply.
+QUOTIENT_TERMS_MAX = 100
+
 A = TypeVar("A", bound=Atom)
 Terms: TypeAlias = Mapping[tuple[A, ...], int]
 
@@ -53,15 +57,16 @@ def multiplied(left: Terms[A], right: Terms[A]) -> dict[tuple[A, ...], int]:
 
 
 def divided(dividend: Terms[A], divisor: Terms[A]) -> dict[tuple[A, ...], int] | None:
-    """The exact quotient, or None where there is a remainder. Long division by the leading term: degree first, then the
-    order of the atoms, which products keep, so that each step takes the leading term away."""
+    """The exact quotient, or None where there is a remainder, or more than ``QUOTIENT_TERMS_MAX`` terms. Long division
+    by the leading term: degree first, then the order of the atoms, which products keep, so that each step takes the
+    leading term away."""
     lead = max(divisor, key=_rank)
     rest: Terms[A] = dividend
     result: dict[tuple[A, ...], int] = {}
     while rest:
         top = max(rest, key=_rank)
         factor = _without(top, lead)
-        if factor is None or rest[top] % divisor[lead]:
+        if factor is None or rest[top] % divisor[lead] or len(result) == QUOTIENT_TERMS_MAX:
             return None
         result[factor] = rest[top] // divisor[lead]
         rest = summed(rest, multiplied(divisor, {factor: result[factor]}), -1)

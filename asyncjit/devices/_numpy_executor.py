@@ -19,6 +19,7 @@ from asyncjit.devices._numpy_code import BoundView, PlanCode, translate
 from asyncjit.devices._numpy_frame import Entry, NumpyFrame, State
 from asyncjit.devices._numpy_memory import aligned_bytes
 from asyncjit.devices.base import Memory, Submission
+from asyncjit.errors import InternalError
 from asyncjit.plan import Plan
 
 __all__ = ["NumpyExecutable", "run_entries", "start_times"]
@@ -143,7 +144,7 @@ class NumpyExecutable:
             bound = submission.frame.bind(index, submission.bindings, state, submission.values)
         except Exception as error:
             forget_frame(error)
-            return error, None
+            return _misfit(index, error), None
         calls = self._code.segments[index].calls
         entries, times = bound.entries, submission.times
         failure = run_entries(entries) if times is None else run_entries_timed(entries, calls, times, clock)
@@ -190,6 +191,15 @@ class NumpyExecutable:
             return error, 0
         self.observe(clock.now_s() - start_s, alone)
         return _FINE
+
+
+def _misfit(segment: int, error: Exception) -> Exception:
+    """Why views could not be made, which NumPy says in these ways where memory is too small for them."""
+    if not isinstance(error, TypeError | ValueError | OverflowError):
+        return error
+    failure = InternalError(f"segment {segment} does not fit the memory that it was bound to: {error}", story=())
+    failure.__cause__ = error
+    return failure
 
 
 def _lone_call(code: PlanCode) -> tuple[Callable[..., object], tuple[BoundView, ...]] | None:

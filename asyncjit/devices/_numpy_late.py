@@ -17,7 +17,7 @@ from asyncjit import ops
 from asyncjit.algebra import Symbol
 from asyncjit.devices._numpy_memory import Array
 from asyncjit.devices.base import Memory
-from asyncjit.errors import InternalError
+from asyncjit.errors import AsyncJitError, InternalError, KernelError
 from asyncjit.ir import Kernel, Operand, SlotKind, View
 from asyncjit.plan import Plan
 from asyncjit.symbols import same
@@ -55,6 +55,7 @@ class LateCode(NamedTuple):
 
         Raises:
             InternalError: a view leaves its bytes.
+            KernelError: a kernel does not take its parameters.
         """
         made: list[Any] = []
         layouts, params = self.evaluate(*values)
@@ -74,8 +75,20 @@ class LateCode(NamedTuple):
             else:
                 made.append(np.ndarray(shape, view.dtype, memory, base + offset, strides))
         for (kernel, operands), given in zip(reversed(self.kernels), reversed(params), strict=True):
-            made.append(ops.numpy_kernel(replace(kernel, params=given), operands))
+            made.append(_bound(replace(kernel, params=given), operands))
         return made
+
+
+def _bound(kernel: Kernel, operands: tuple[Operand, ...]) -> Any:
+    try:
+        return ops.numpy_kernel(kernel, operands)
+    except AsyncJitError:
+        raise
+    except Exception as error:
+        raise KernelError(
+            f"kernel {kernel.name!r} does not take the parameters {kernel.params} of this replay: {error}",
+            kernel=kernel.name,
+        ) from error
 
 
 def call_late(function: Any, *views: Any) -> None:

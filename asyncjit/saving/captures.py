@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from asyncjit.algebra import Symbol
 from asyncjit.capture import Pattern, split
 from asyncjit.data_reader import DataReader
 from asyncjit.engine import Engine
@@ -18,13 +19,14 @@ from asyncjit.jit.pruning import Pruning
 from asyncjit.numpy._handle import ArraySpec
 from asyncjit.plan import Plan, program_order_plan
 from asyncjit.plan_data import plan_from_data, plan_to_data
-from asyncjit.saving.kernels import find_kernel, kernel_to_data
+from asyncjit.saving.kernels import check_kernel, find_kernel, kernel_to_data
 from asyncjit.saving.names import Names
 from asyncjit.saving.pool import Pool
 from asyncjit.saving.recorded import read_recorded, recorded_to_data
 from asyncjit.saving.values import read_token, token_to_data
 from asyncjit.settings import settings
 from asyncjit.storage import Storage
+from asyncjit.variables import symbols_in
 
 __all__ = ["capture_to_data", "has_state", "read_capture"]
 
@@ -34,7 +36,7 @@ def capture_to_data(entry: Entry, engine: Engine, pool: Pool, parameters: Sequen
 
     Raises:
         SaveError: something in it cannot be stored.
-        ValueError: a value fixed at capture is of a type that plans cannot store.
+        ValueError: a value fixed at capture is of a type that plans cannot store, or a symbolic integer is too long.
     """
     # Whether it is lowered is looked at first: the plan may be replaced in between, but not the other way round.
     lowered = entry.pruning is None and entry.program.lowered
@@ -69,12 +71,14 @@ def read_capture(
         DeviceError: the engine lacks the device or an operation.
     """
     plan = plan_from_data(it["plan"].data, lambda piece, called, access: find_kernel(piece, called, access, names))
-    if plan.schedule.symbols():
-        it["plan"].fail("without variables")
+    for index, call in enumerate(plan.schedule.calls):
+        check_kernel(it["plan"]["schedule"]["calls"][index], call)
     recorded = read_recorded(it, plan.schedule, storages, names, name)
     key = it["key"].each(lambda each: read_token(each, names))
     pattern = it["pattern"].each(lambda group: group.each(lambda pair: (pair[0].natural(), pair[1].integer())))
-    _check_bindings(it, recorded, [spec for token in key for spec in _specs_in(token)], pattern)
+    inside = [each for token in key for each in _leaves(token)]
+    _check_bindings(it, recorded, [each for each in inside if isinstance(each, ArraySpec)], pattern)
+    _check_symbols(it, plan, recorded, {each for each in inside if isinstance(each, Symbol)})
     captured = recorded.captured
     pruned = split(captured) if options.prune else None
     if pruned is not None:
@@ -107,12 +111,26 @@ def _check_bindings(it: DataReader, recorded: Recorded, specs: Sequence[ArraySpe
             it["bindings"][number].fail("inside of its argument")
 
 
-def _specs_in(token: Any) -> Iterator[ArraySpec]:
-    """The layouts of the arguments of a recording that stand in a token."""
+def _check_symbols(it: DataReader, plan: Plan, recorded: Recorded, bound: set[Symbol]) -> None:
+    """Whatever is symbolic has a value in every call, and outputs and accesses no other symbols than the calls have."""
+    captured = recorded.captured
+    known = plan.schedule.symbols()
+    results = symbols_in(tuple((each.offset, each.spec.shape, each.spec.strides) for each in captured.results))
+    if not bound.issuperset((*known, *results)):
+        it["key"].fail("of every variable that the plan has")
+    accesses = tuple(each.operand.layout for each in (*plan.reads, *plan.writes) if each.operand is not None)
+    if not set(known).issuperset(symbols_in((*captured.outputs.values(), accesses))):
+        it["plan"].fail("of calls with every variable that it has")
+
+
+def _leaves(token: Any) -> Iterator[ArraySpec | Symbol]:
+    """The layouts of the arguments of a recording that stand in a token, and the variables."""
     if isinstance(token, ArraySpec):
         yield token
     elif token[0] == "#":
         yield token[1]
+    elif token[0] == "$":
+        yield Symbol(*token[1:])
     elif token[0] == "of":
         for each in token[3:]:
-            yield from _specs_in(each)
+            yield from _leaves(each)

@@ -6,13 +6,17 @@ the capture later stays inside of its buffers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from asyncjit import ir
 from asyncjit.capture import Captured, Result, touches_of
+from asyncjit.capture.recorder import Layout
 from asyncjit.data_reader import DataReader
+from asyncjit.int_data import int_from_data, int_to_data
 from asyncjit.jit.body import Recorded
 from asyncjit.jit.captures import Entry
 from asyncjit.jit.structure import Structure, take_apart
@@ -20,8 +24,10 @@ from asyncjit.numpy import Array
 from asyncjit.ops import dtype_named
 from asyncjit.saving.names import Names
 from asyncjit.saving.pool import Pool
-from asyncjit.saving.values import read_spec, read_structure, spec_to_data, structure_to_data
+from asyncjit.saving.values import read_shape, read_spec, read_structure, spec_to_data, structure_to_data
 from asyncjit.storage import Storage
+from asyncjit.symbols import same, upper
+from asyncjit.variables import has_symbols
 
 __all__ = ["read_recorded", "recorded_to_data"]
 
@@ -34,6 +40,7 @@ def recorded_to_data(entry: Entry, pool: Pool) -> dict[str, Any]:
 
     Raises:
         SaveError: a class in the returned structure cannot be found again.
+        ValueError: a symbolic integer is too long to be stored.
     """
     captured = entry.captured
     stands: list[Any] = [object() for _ in captured.results]
@@ -43,8 +50,11 @@ def recorded_to_data(entry: Entry, pool: Pool) -> dict[str, Any]:
             [slot, pool.number(storage), captured.met_at[storage], _is_constant(captured, storage)]
             for slot, storage in captured.state.items()
         ],
-        "outputs": [[slot, list(shape), dtype] for slot, (shape, dtype) in captured.outputs.items()],
-        "results": [[each.position, each.offset, spec_to_data(each.spec)] for each in captured.results],
+        "outputs": [
+            [slot, [int_to_data(extent) for extent in shape], dtype]
+            for slot, (shape, dtype) in captured.outputs.items()
+        ],
+        "results": [[each.position, int_to_data(each.offset), spec_to_data(each.spec)] for each in captured.results],
         "structure": structure_to_data(entry.build(stands), stands, "the returned structure"),
         "bindings": [list(binding) for binding in captured.bindings],
         "pinned": [[index, pool.number(storage), offset] for index, storage, offset in captured.pinned],
@@ -71,7 +81,7 @@ def read_recorded(
     outputs = _read_outputs(it["outputs"], schedule)
     _check_order(it, schedule, [*state, *outputs])
     arguments = it["names"].each(DataReader.text)
-    results = _read_results(it["results"], schedule)
+    results = _read_results(it["results"], schedule, outputs)
     captured = Captured(
         schedule=schedule,
         state=state,
@@ -97,9 +107,8 @@ def _check_operands(it: DataReader, schedule: ir.Schedule) -> None:
             dtype = dtype_named(operand.dtype)
             if dtype is None:
                 it["plan"]["schedule"]["calls"][index].fail(f"of operands of known dtypes, not {operand.dtype!r}")
-            steps = [(extent - 1) * stride for extent, stride in zip(operand.shape, operand.strides, strict=True)]
-            last = operand.offset_bytes + sum(step for step in steps if step > 0) + dtype.itemsize
-            if all(operand.shape) and last > operand.view.offset_bytes + operand.view.nbytes:
+            # Of a symbolic one the device looks at each replay, where its ranges do not settle it.
+            if not operand.is_symbolic and not operand.stays_inside(dtype.itemsize):
                 it["plan"]["schedule"]["calls"][index].fail("of operands inside their views")
 
 
@@ -121,14 +130,15 @@ def _read_state(
     return state, met_at, frozenset(constants)
 
 
-def _read_outputs(it: DataReader, schedule: ir.Schedule) -> dict[int, tuple[tuple[int, ...], str]]:
-    outputs = {}
+def _read_outputs(it: DataReader, schedule: ir.Schedule) -> dict[int, Layout]:
+    outputs: dict[int, Layout] = {}
     for index in range(len(it.each(lambda each: each))):
         slot = _slot(it[index][0], schedule, ir.SlotKind.OUTPUT)
-        shape, dtype = it[index][1].naturals(), it[index][2].text()
+        shape, dtype = read_shape(it[index][1]), it[index][2].text()
         nbytes = schedule.slots[slot].buffer.nbytes
         known = dtype_named(dtype)
-        if known is None or prod(shape) * known.itemsize != nbytes:
+        # A buffer has the bytes that it needs at most.
+        if known is None or upper(prod(shape)) * known.itemsize != nbytes:
             it[index].fail(f"the layout of {nbytes} bytes")
         outputs[slot] = (shape, dtype)
     return outputs
@@ -148,18 +158,32 @@ def _check_order(it: DataReader, schedule: ir.Schedule, bound: Sequence[int]) ->
         it["plan"]["schedule"]["slots"].fail("inputs, then state, then outputs, each bound once")
 
 
-def _read_results(it: DataReader, schedule: ir.Schedule) -> tuple[Result, ...]:
-    buffers = [slot.buffer for slot in schedule.slots if slot.kind is ir.SlotKind.OUTPUT]
+def _read_results(it: DataReader, schedule: ir.Schedule, outputs: Mapping[int, Layout]) -> tuple[Result, ...]:
+    buffers = [schedule.slots[slot].buffer for slot in outputs]
+    layouts = list(outputs.values())
 
     def read(each: DataReader) -> Result:
         buffer = each[0].one_of(buffers, "outputs")
-        result = Result(each[0].natural(), each[1].natural(), read_spec(each[2]))
-        low, high = result.spec.extent
-        if result.offset + low < 0 or result.offset + high > buffer.nbytes or result.spec.device != buffer.device:
+        result = Result(each[0].natural(), int_from_data(each[1]), read_spec(each[2], symbolic=True))
+        fits = _fills if has_symbols((result.spec.shape, layouts[result.position][0])) else _lies_in
+        if result.spec.device != buffer.device or not fits(result, layouts[result.position], buffer.nbytes):
             each.fail(f"a view of {buffer.nbytes} bytes on {buffer.device}")
         return result
 
     return it.each(read)
+
+
+def _lies_in(result: Result, layout: Layout, nbytes: int) -> bool:
+    low, high = result.spec.extent
+    known = not has_symbols((result.offset, result.spec.strides))
+    return known and result.offset + low >= 0 and result.offset + high <= nbytes
+
+
+def _fills(result: Result, layout: Layout, nbytes: int) -> bool:
+    """An output with a symbolic extent has as many bytes as its replay needs, and such a result is all of them."""
+    size, spec = prod(layout[0]), result.spec
+    whole = spec.is_contiguous and same(spec.size * spec.itemsize, size * np.dtype(layout[1]).itemsize)
+    return whole and (same(result.offset, 0) or same(size, 0))
 
 
 def _read_bindings(it: DataReader, schedule: ir.Schedule, arguments: Sequence[str]) -> tuple[tuple[int, int], ...]:

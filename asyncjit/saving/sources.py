@@ -23,9 +23,11 @@ from asyncjit.errors import ReplayMismatchError, SaveError
 from asyncjit.jit.function import JitFunction
 from asyncjit.jit.guards import Guards, plain_function
 from asyncjit.jit.signature import Parameters
+from asyncjit.jit.words import in_words
 from asyncjit.saving.names import Names, named
 from asyncjit.saving.pool import bytes_of
 from asyncjit.saving.values import read_value, value_to_data
+from asyncjit.variables import Bound, Variable
 
 __all__ = ["Sourceless", "find_source", "read_signature", "read_source", "signature_to_data", "source_to_data"]
 
@@ -78,6 +80,9 @@ class Sourceless:
 
 
 def _described(value: object) -> str:
+    variable = value.variable if isinstance(value, Bound) else value
+    if isinstance(variable, Variable):
+        return in_words(variable.symbol)
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     return f"{value!r:.40}" if dtype is None or shape is None else f"{dtype}{list(shape)}"
 

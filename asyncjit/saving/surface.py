@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from asyncjit.data_reader import DataReader
 from asyncjit.engine import Engine, current_engine
-from asyncjit.errors import AsyncJitError, LoadError, SaveError, WouldBlockError
+from asyncjit.errors import AsyncJitError, HostReadError, LoadError, SaveError, WouldBlockError
 from asyncjit.jit.body import inlining
 from asyncjit.jit.function import JitFunction
 from asyncjit.numpy import Array
@@ -139,6 +139,9 @@ def telling(container: Container) -> Generator[None, None, None]:
     """Whatever data from outside leads to is told as an error of that data."""
     try:
         yield
+    except HostReadError as error:
+        # A symbolic integer stands where its value counts.
+        raise LoadError(f"{container.what} cannot be loaded: {error}", where=container.what) from error
     except AsyncJitError:
         raise
     except Exception as error:

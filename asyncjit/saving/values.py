@@ -16,12 +16,16 @@ import numpy as np
 
 from asyncjit.data_reader import DataReader
 from asyncjit.errors import SaveError
+from asyncjit.int_data import int_from_data, int_to_data
 from asyncjit.jit.tokens import contents, refilled
 from asyncjit.numpy._handle import ArraySpec, array_spec
 from asyncjit.ops import DTYPES, dtype_named
 from asyncjit.saving.names import Names, name_of
+from asyncjit.symbols import Int, lower
+from asyncjit.variables import Bound, Variable
 
 __all__ = [
+    "read_shape",
     "read_spec",
     "read_structure",
     "read_token",
@@ -52,7 +56,8 @@ def value_to_data(value: object, what: str) -> object:
     """A value that counts by type and value.
 
     Raises:
-        SaveError: it is none of None, bool, int, float, complex, str, bytes, enum, dtype, type, and tuples of these.
+        SaveError: it is none of None, bool, int, float, complex, str, bytes, enum, dtype, type, variable, and tuples of
+            these.
     """
     kind = type(value)
     if value is None or kind is bool or kind is str:
@@ -73,9 +78,13 @@ def value_to_data(value: object, what: str) -> object:
         return {"dtype": value.name}
     if isinstance(value, type):
         return {"type": _type_to_data(value, what)}
+    if isinstance(value, Variable):
+        return {"variable": list(value.symbol)}
+    if isinstance(value, Bound):
+        return {"variable": [*value.variable.symbol, int(value)]}
     raise SaveError(
         f"{what} is {value!r} of {kind.__module__}.{kind.__qualname__}, which cannot be stored; stored are None, bool, "
-        "int, float, complex, str, bytes, enum members, dtypes, types, and tuples of these",
+        "int, float, complex, str, bytes, enum members, dtypes, types, variables, and tuples of these",
         what=what,
         given=kind,
     )
@@ -92,11 +101,18 @@ def read_value(it: DataReader, names: Names) -> Any:
         return inner.each(lambda each: read_value(each, names))
     if tag == "type":
         return _read_type(inner, names)
+    if tag == "variable":
+        variable = _read_variable(inner)
+        return variable if len(inner.each(lambda each: each)) == 3 else variable.bind(inner[3].integer())
     if tag == "enum":
         kind = names.find(inner, "the enum")
         member = getattr(kind, "__members__", {}).get(inner[2].text()) if isinstance(kind, enum.EnumMeta) else None
         return member if member is not None else inner.fail("a member of an enum")
     return _read_atom(inner, tag)
+
+
+def _read_variable(it: DataReader) -> Variable:
+    return Variable(it[0].text(), it[1].integer(), it[2].integer())
 
 
 def _read_atom(it: DataReader, tag: str) -> Any:
@@ -149,13 +165,23 @@ def _known_type(name: str) -> type:
 
 
 def spec_to_data(spec: ArraySpec) -> object:
-    """The layout of an array."""
-    return [list(spec.shape), list(spec.strides), spec.dtype.name, spec.weak, spec.device]
+    """The layout of an array; extents and strides may be symbolic."""
+    shape, strides = ([int_to_data(each) for each in numbers] for numbers in (spec.shape, spec.strides))
+    return [shape, strides, spec.dtype.name, spec.weak, spec.device]
 
 
-def read_spec(it: DataReader) -> ArraySpec:
-    """The layout again, interned."""
-    shape, strides = it[0].naturals(), it[1].each(DataReader.integer)
+def read_shape(it: DataReader) -> tuple[Int, ...]:
+    """Extents, each of which may be symbolic; none may become negative."""
+    shape = it.each(int_from_data)
+    if any(lower(extent) < 0 for extent in shape):
+        it.fail("a list of integers of 0 or more")
+    return shape
+
+
+def read_spec(it: DataReader, *, symbolic: bool = False) -> ArraySpec:
+    """The layout again, interned; ``symbolic`` where extents and strides may be."""
+    shape: tuple[Int, ...] = read_shape(it[0]) if symbolic else it[0].naturals()
+    strides: tuple[Int, ...] = it[1].each(int_from_data if symbolic else DataReader.integer)
     if len(shape) != len(strides):
         it.fail("a shape and as many strides")
     return array_spec(shape, strides, it[2].word(_dtype), it[3].flag(), it[4].text())
@@ -172,12 +198,7 @@ def token_to_data(token: Any, name: str) -> object:
     if token[0] == "#":
         return {"number": spec_to_data(token[1])}
     if token[0] == "$":
-        raise SaveError(
-            f"{what} is the variable {token[1]!r}, and files do not hold symbolic captures yet; save functions without "
-            "variables, or capture this one in each process: `await f.prepare(…)`",
-            what=what,
-            given=token[1],
-        )
+        return {"variable": list(token[1:])}
     if token[0] == "of":
         _, kind, labels, *inside = token
         return {
@@ -204,6 +225,8 @@ def read_token(it: DataReader, names: Names) -> Hashable:
         return read_spec(it["array"])
     if "number" in it:
         return ("#", read_spec(it["number"]))
+    if "variable" in it:
+        return ("$", *_read_variable(it["variable"]).symbol)
     if "tuple" in it:
         return ("=", tuple, it["tuple"].each(lambda each: read_token(each, names)))
     if "of" in it:

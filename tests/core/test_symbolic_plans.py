@@ -165,6 +165,11 @@ WRONG: list[tuple[object, str]] = [
     ({"sum": [[1, ["^", [[1]], [[2]]]]]}, "a quotient, remainder"),
     ({"sum": [[1, ["//", [[1, ["n", 0, 3]]], [[1, ["n", 0, 3]]]]]]}, "a quotient, remainder"),
     ({"sum": [[-1, ["n", 0, 3]]]}, "inside its view"),
+    ({"sum": [[1, *[["n", 0, 3]] * 65]]}, "of at most 64 terms or factors"),
+    ({"sum": [[1, [f"v{index}", 0, 3]] for index in range(65)]}, "of at most 64 terms or factors"),
+    ({"sum": [[2**300]]}, "of at most 64 terms or factors"),
+    # A product of two quotients that come out as sums of nine terms each.
+    ({"sum": [[1, *[["//", [[1, [f"v{index}", 0, 3]] for index in range(9)], [[1]]]] * 2]]}, "at most 64 terms"),
 ]
 
 
@@ -174,6 +179,15 @@ def test_what_is_no_symbolic_integer_is_refused(value: object, message: str) -> 
     data["schedule"]["calls"][0]["operands"][0]["offset_bytes"] = value
     with pytest.raises(ValueError, match=message):
         plan_from_data(data)
+
+
+def test_an_expression_that_could_not_be_read_is_not_written() -> None:
+    long: Any = sum((Variable(f"v{index}", 0, 3) for index in range(65)), 0)
+    large: Any = N * 2**300
+    for expr in (long, large, long // 3, N.at_least(large)):
+        keeper = Call(Kernel("k", (WRITE,), (expr,)), (bytes_of(new_buffer("cpu", 1)),))
+        with pytest.raises(ValueError, match="more than 64 terms or factors"):
+            plan_to_data(lower(Schedule((keeper,))))
 
 
 def test_every_kind_of_expression_is_read_as_it_was() -> None:

@@ -157,6 +157,40 @@ def test_bounds_see_what_cancels(expr: Int, expected: tuple[int, int]) -> None:
     assert bounds(expr) == expected
 
 
+def test_bounds_of_many_extremes_hold() -> None:
+    """Unfolded one after the other in every order, seven atoms once took half a minute."""
+    several = [Variable(f"v{index}", 0, 9) for index in range(40)]
+    for count in (2, 4, 40):
+        total: Any = sum((each.at_most(5) - each for each in several[:count]), 0)
+        low, high = bounds(total)
+        assert low <= -4 * count
+        assert high >= 0
+        assert count == 40 or (low, high) == (-4 * count, 0)
+
+
+def test_the_order_of_atoms_in_atoms_stays_short() -> None:
+    """Text of text in quotes was twice as long at each level."""
+    wide = Variable("wide", 0, 2**40)
+    nested: Any = wide
+    value = 2**33
+    for step in range(60):
+        nested = (nested * 3 + wide) % (1000 + step)
+        value = (value * 3 + 2**33) % (1000 + step)
+    assert len(str(nested.key)) < 60 * 100
+    assert evaluate(nested, {wide.symbol: 2**33}) == value
+
+
+def test_a_quotient_of_very_many_terms_stays_a_quotient() -> None:
+    k: Any = Variable("k", 2, 6)
+    for exponent, terms in ((50, 50), (150, 1)):
+        power = k
+        for _ in range(exponent - 1):
+            power = power * k
+        quotient = (power - 1) // (k - 1)
+        assert len(quotient.terms) == terms
+        assert evaluate(quotient, {k.symbol: 3}) == (3**exponent - 1) // 2
+
+
 def test_the_value_itself_is_refused_with_the_line_and_the_remedy() -> None:
     refusals: list[Callable[[], object]] = [
         lambda: range(N),

@@ -74,11 +74,41 @@ def blur(out: np.ndarray, source: np.ndarray, radius: int, *more: np.ndarray, we
     out[...] = source * radius + sum(more) * weight
 
 
+@aj.kernel(writes="out")
+def windowed(out: np.ndarray, source: np.ndarray, size: int, *, weight: float = 2.0) -> None:
+    """Sums of ``size`` neighbours; the size may be a variable."""
+    out[...] = sum(np.roll(source, shift, axis=0) for shift in range(size)) * weight
+
+
 @aj.jit
 def blurred(x: Array) -> Array:
     out = anp.empty(x.shape, dtype=x.dtype)
     blur(out, x, 3, x, x, weight=0.5)
     return out
+
+
+T, M = aj.Variable("t", 0, 7), aj.Variable("m", 1, 4)
+
+
+def decoder() -> tuple[Any, Array]:
+    """A function of the variables ``T`` and ``M`` that writes a row of a cache and reads all so far; and the cache."""
+    cache = anp.zeros((8, 4))
+
+    @aj.jit
+    def decode(x: Array, t: Any, m: Any) -> dict[str, Array]:
+        cache[t] = x
+        seen = cache[: t + 1]
+        sums = anp.empty((t + 1, 4))
+        windowed(sums, seen, m)
+        return {
+            "mean": anp.mean(seen, axis=0) * m,
+            "backwards": seen[::-1] + 1,
+            "sums": sums,
+            "joined": anp.concatenate([seen, cache[t.at_most(5) // 2 :]]),
+            "zeros": anp.zeros((t, m)).reshape(-1),
+        }
+
+    return decode, cache
 
 
 def accumulator() -> tuple[Any, Any, Array]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -143,10 +142,3 @@ def test_a_symbolic_array_is_not_kept() -> None:
 
     with pytest.raises(aj.CaptureError, match="kept outside of"):
         f.run(anp.arange(3.0), N.bind(2))
-
-
-def test_a_capture_with_variables_is_not_saved(tmp_path: Path) -> None:
-    f = aj.jit(lambda x, n: x[:n] * 2)
-    f.run(anp.arange(8.0), N.bind(2))
-    with pytest.raises(aj.SaveError, match="argument 'n' is the variable 'n', and files do not hold symbolic captures"):
-        aj.save(tmp_path / "model.aj", f=f)
