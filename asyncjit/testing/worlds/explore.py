@@ -2,9 +2,12 @@
 
 Law: enumerates and explores; what is right is judged by ``World.judge``, what holds in between by ``Scheduler.verify``.
 
-A program is a number. Each replay has a few segments, each of which reads and writes at most one byte; so the number is
-written in digits, one a segment. Programs that are the same but for names of bytes are told apart by nothing, so only
-the least of them counts; one with a replay that meets no other is a smaller program, and does not count at all.
+Of a replay the scheduler is told which of its segments is the first to read a byte, and which the first to write it.
+So all programs that agree in that are one program to it; and of these one is the hardest, in which every later segment
+does the same again: whatever order would be wrong in another is wrong in this one. So a program is one number between
+none and the last segment for each replay, each byte, and each of reading and writing, and nothing is left out by that.
+Of programs that are the same but for names of bytes, only the least counts; one with a replay that meets no other is a
+smaller program, and does not count at all.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ from asyncjit.testing.worlds.world import World
 
 __all__ = ["Bound", "explore", "fingerprint", "new_groups"]
 
-Digits = tuple[int, ...]
+Action = tuple[str, int, int]
+#: From which segment on a byte is read, and from which on it is written.
+Touched = tuple[int, int]
 
 
 def new_groups() -> list[GroupState]:
@@ -45,15 +50,19 @@ class Bound:
     @property
     def count(self) -> int:
         """Programs before any are left out."""
-        return int(((self.bytes + 1) ** 2) ** (self.replays * self.segments))
+        return int(self._base ** (2 * self.replays * self.bytes))
+
+    @property
+    def _base(self) -> int:
+        return self.segments + 1
 
     def program(self, number: int) -> list[Call] | None:
         """The program of a number; None where another stands for it, or a smaller one."""
-        digits = self._digits(number)
-        for order in permutations(range(1, self.bytes + 1)):
-            if self._renamed(digits, (0, *order)) < digits:
+        replays = self._replays(number)
+        for order in permutations(range(self.bytes)):
+            if [tuple(replay[byte] for byte in order) for replay in replays] < replays:
                 return None
-        calls = [self._call(digits[i * self.segments : (i + 1) * self.segments]) for i in range(self.replays)]
+        calls = [self._call(replay) for replay in replays]
         if not all(any(_meet(call, other) for other in calls if other is not call) for call in calls):
             return None
         return calls
@@ -65,19 +74,17 @@ class Bound:
             if calls is not None:
                 yield number, calls
 
-    def _digits(self, number: int) -> Digits:
-        base = (self.bytes + 1) ** 2
-        return tuple(number // base**place % base for place in range(self.replays * self.segments))
+    def _replays(self, number: int) -> list[tuple[Touched, ...]]:
+        digits = [number // self._base**place % self._base for place in range(2 * self.replays * self.bytes)]
+        pairs = list(zip(digits[::2], digits[1::2], strict=True))
+        return [tuple(pairs[at : at + self.bytes]) for at in range(0, len(pairs), self.bytes)]
 
-    def _renamed(self, digits: Digits, names: Sequence[int]) -> Digits:
-        base = self.bytes + 1
-        return tuple(names[digit // base] * base + names[digit % base] for digit in digits)
+    def _call(self, touched: Sequence[Touched]) -> Call:
+        def spans(segment: int, which: int) -> tuple[Span, ...]:
+            # 0 is never; n is from segment n - 1 on.
+            return tuple(Span(1, byte, byte + 1) for byte, at in enumerate(touched) if 0 < at[which] <= segment + 1)
 
-    def _call(self, digits: Digits) -> Call:
-        def span(byte: int) -> tuple[Span, ...]:
-            return (Span(1, byte - 1, byte),) if byte else ()
-
-        parts = tuple(Part(span(digit // (self.bytes + 1)), span(digit % (self.bytes + 1))) for digit in digits)
+        parts = tuple(Part(spans(segment, 0), spans(segment, 1)) for segment in range(self.segments))
         return Call(parts, group=self.group, device=self.device, has_output=True)
 
 
@@ -93,20 +100,42 @@ def explore(calls: Sequence[Call], disturbances: int) -> Iterator[World]:
     segment fails.
     """
     seen: set[object] = set()
-    paths: list[tuple[tuple[str, int, int], ...]] = [()]
+    paths: list[tuple[Action, ...]] = [()]
     while paths:
         path = paths.pop()
         world = World(calls, new_groups(), disturbances=disturbances)
         world.verifies = False
         for action in path:
             world.do(action)
-        mark = fingerprint(world)
-        if mark not in seen:
+        while (mark := fingerprint(world)) not in seen:
             seen.add(mark)
             world.scheduler.verify()
-            paths += [(*path, action) for action in (*world.actions(), *world.disturbances())]
-            if not world.actions():
+            ordinary = world.actions()
+            if not ordinary:
                 yield world
+            following = [*_enough(world, ordinary), *world.disturbances()]
+            if not following:
+                break
+            # The others are come back to from the beginning; this world goes one of the ways itself.
+            paths += [(*path, action) for action in following[1:]]
+            path = (*path, following[0])
+            world.do(following[0])
+
+
+def _enough(world: World, actions: list[Action]) -> list[Action]:
+    """Of what can happen next, that from which every wrong order still follows.
+
+    A segment that is not the last of its replay may go first. The scheduler hears of ends alone, so whatever else can
+    happen can happen after it as well. And where another replay runs too early or too late for it, that one does so for
+    the last segment too, which touches all that the replay touches, and whose place is left open; its own first touch
+    cannot come too early more easily than by going first.
+    """
+
+    def is_last(action: Action) -> bool:
+        run = world.runs[action[1]]
+        return run is not None and len(world.tasks[run].left) == 1
+
+    return [action for action in actions if action[0] == "part" and not is_last(action)][:1] or actions
 
 
 def fingerprint(world: World) -> object:
