@@ -119,6 +119,10 @@ def test_a_package_that_is_not_installed(
     loaded = (f"{package}.", "asyncjit.onnx", "asyncjit.cli._plot")
     for name in [name for name in sys.modules if name.startswith(loaded)]:
         monkeypatch.delitem(sys.modules, name)
+        # An import afterwards sets the name in the package above as well: it is set back with the module.
+        above, _, last = name.rpartition(".")
+        if hasattr(sys.modules.get(above), last):
+            monkeypatch.setattr(sys.modules[above], last, getattr(sys.modules[above], last))
     command, *options = words
     code, line = complaint(capsys, command, str(tiny), *options)
     assert code == 2
