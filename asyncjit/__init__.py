@@ -8,6 +8,7 @@ Arrays and the functions on them are in ``asyncjit.numpy``.
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
 from asyncjit import nn, random
 from asyncjit.engine import Engine, EngineStatistics, current_engine, default_engine
@@ -59,6 +60,9 @@ from asyncjit.settings import Settings, override_settings, settings
 from asyncjit.times import CallTimes, ReplayTimes
 from asyncjit.tracing import Trace, trace
 from asyncjit.variables import Bound, Variable
+
+if TYPE_CHECKING:
+    from asyncjit import onnx as onnx
 
 __all__ = [
     "AliasError",

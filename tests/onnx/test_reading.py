@@ -45,7 +45,7 @@ def test_a_model_comes_as_a_path_as_bytes_or_as_a_proto(form: str, tmp_path: Pat
 
 
 def test_aj_onnx_is_the_package() -> None:
-    assert aj.onnx.load is load  # type: ignore[attr-defined]
+    assert aj.onnx.load is load
 
 
 def test_weights_may_lie_in_files_beside_the_model(tmp_path: Path) -> None:
