@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show what is in a file. Returns 1 when it uses operators that are not supported."""
-    from asyncjit.onnx._inputs import describe
+    from asyncjit.named import describe
     from asyncjit.onnx._preparing import unsupported
     from asyncjit.onnx._reading import read_model
 

@@ -12,9 +12,8 @@ from typing import Any
 
 from asyncjit.errors import OnnxError
 from asyncjit.jit.options import Options
-from asyncjit.onnx._buckets import Sizes
-from asyncjit.onnx._model import BatchedModel, Model
-from asyncjit.onnx._model_data import ValueType
+from asyncjit.named import BatchedModel, Sizes, ValueType
+from asyncjit.onnx._model import Model
 from asyncjit.onnx._reading import read_model
 
 __all__ = ["BatchedModel", "Model", "OnnxError", "ValueType", "load"]

@@ -10,27 +10,24 @@ from collections.abc import AsyncIterable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from asyncjit.errors import OnnxError, WouldBlockError
-from asyncjit.jit import Batched, BatchStatistics, CheckReport, JitFunction
-from asyncjit.jit.body import is_inlining
+from asyncjit.errors import OnnxError, SaveError, WouldBlockError
+from asyncjit.jit import CheckReport
 from asyncjit.jit.holding import draw_all
 from asyncjit.jit.mapped import Mapped
 from asyncjit.jit.options import Options, Statistics
-from asyncjit.onnx._buckets import Buckets, Sizes
+from asyncjit.named import BatchedModel, Buckets, NamedFunction, NamedModel, Sizes, ValueType, bind, listed
 from asyncjit.onnx._driving import awaited, blocked
 from asyncjit.onnx._fusing import fuse
-from asyncjit.onnx._inputs import bind, describe, identifiers
-from asyncjit.onnx._model_data import ValueType
 from asyncjit.onnx._preparing import bind_operators, fold_constants
 from asyncjit.onnx._program import Program, Weights
 from asyncjit.onnx._reading import Source
 from asyncjit.onnx._steps import HostStep, RecordedStep, steps_of
 from asyncjit.streams import in_event_loop
 
-__all__ = ["BatchedModel", "Model"]
+__all__ = ["Model"]
 
 
-class Model:
+class Model(NamedModel):
     """An ONNX model as an awaitable function of its inputs, made by ``load``.
 
     A call takes inputs by name, or in the model's order, and gives a ``Replay`` of a dict: outputs by name. The first
@@ -57,7 +54,7 @@ class Model:
         graph = source.graph
         unknown = set(static) - {each.name for each in graph.inputs}
         if unknown:
-            raise OnnxError(f"static= names {sorted(unknown)}; the inputs of {name!r} are {_listed(graph.inputs)}")
+            raise OnnxError(f"static= names {sorted(unknown)}; the inputs of {name!r} are {listed(graph.inputs)}")
         bind_operators(graph)
         fold_constants(graph, value_bytes_max)
         fuse(graph)
@@ -67,9 +64,18 @@ class Model:
         self._inputs = graph.inputs
         self._outputs = graph.outputs
         steps = steps_of(graph, static)
-        self._buckets = Buckets(bucket, graph.inputs, graph.outputs)
+        buckets = Buckets(bucket, graph.inputs, graph.outputs)
         self._weights = Weights(graph)
         self._program = Program(steps, self._weights, value_bytes_max, options, name, graph.inputs)
+        #: What a call replays, where it is one replay.
+        self._named = self._as_one(buckets)
+
+    def _as_one(self, buckets: Buckets) -> NamedFunction | None:
+        step = self._program.steps.steps[0]
+        if not self._program.steps.is_recorded or not isinstance(step, RecordedStep):
+            return None
+        function = self._program.functions[step]
+        return NamedFunction(self.name, function, step.parameters, step.statics, self._inputs, self._outputs, buckets)
 
     @property
     def gives_replays(self) -> bool:
@@ -118,20 +124,9 @@ class Model:
             OnnxError: inputs do not fit, or a node cannot be done with their shapes.
             EngineBusyError, EngineClosedError: as a jitted function.
         """
-        values = bind(self._inputs, args, kwargs, self.name)
-        if not self.is_recorded:
-            return awaited(self._program.run(values))
-        function: JitFunction[..., Any] = self._program.function
-        if not self._buckets or is_inlining():
-            return function(*self._arguments(values))
-        padded, cut = self._buckets.pad(values)
-        then = (lambda outputs: self._buckets.cut(outputs, cut)) if cut else None
-        return function._submit(tuple(self._arguments(padded)), {}, then)
-
-    def _arguments(self, values: Mapping[str, Any]) -> list[Any]:
-        step = self._program.steps.steps[0]
-        assert isinstance(step, RecordedStep)
-        return self._program.arguments(step, values)
+        if self._named is not None:
+            return self._named(*args, **kwargs)
+        return awaited(self._program.run(bind(self._inputs, args, kwargs, self.name)))
 
     def run(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Call and block until the outputs are there. For scripts and plain threads.
@@ -139,13 +134,12 @@ class Model:
         Raises:
             WouldBlockError: in a running event loop.
         """
+        if self._named is not None:
+            return self._named.run(*args, **kwargs)
         if in_event_loop():
             raise WouldBlockError(
                 f"{self.name}.run() would freeze the running event loop; write `await model(…)` here", model=self.name
             )
-        if self.is_recorded:
-            result: dict[str, Any] = self(*args, **kwargs).wait()
-            return result
         return blocked(self._program.run(bind(self._inputs, args, kwargs, self.name)))
 
     def map(
@@ -155,46 +149,48 @@ class Model:
 
         An item is the one input, or a dict of inputs by name; with ``star`` a tuple of inputs.
         """
-        self._only_recorded("map")
-        return Mapped((lambda item: self(*item)) if star else self, source, in_flight, self.name)
+        return self._one_replay("map").map(source, in_flight, star=star)
 
     def batched(
         self, rows_max: int, wait_max_s: float, buckets: Iterable[int] | None = None, shared: str | Iterable[str] = ()
     ) -> BatchedModel:
         """The model with concurrent calls sharing a replay, by rows of the first axis of every input and output; see
         ``batched`` of a jitted function. ``shared`` names inputs that are no rows; static ones never are."""
-        self._only_recorded("batched")
-        names = identifiers(self._parameters)
-        given = (shared,) if isinstance(shared, str) else tuple(shared)
-        unknown = [name for name in given if name not in names]
-        if unknown:
-            raise OnnxError(f"shared= names {unknown}; the inputs of {self.name!r} are {_listed(self._inputs)}")
-        batched: Batched[..., Any] = self._program.function.batched(
-            rows_max, wait_max_s, buckets, tuple(names[name] for name in given)
-        )
-        return BatchedModel(self, batched)
+        return self._one_replay("batched").batched(rows_max, wait_max_s, buckets, shared)
 
     async def prepare(self, *args: Any, **kwargs: Any) -> None:
         """Record, lower and compile the model for such inputs, before the first request needs it.
 
         Pass ``aj.spec(shape, dtype)`` for an array, the value of a static input.
         """
-        self._only_recorded("prepare")
-        values = bind(self._inputs, args, kwargs, self.name)
-        await self._program.function.prepare(*self._arguments(values))
+        await self._one_replay("prepare").prepare(*args, **kwargs)
 
     async def check(self, *args: Any, **kwargs: Any) -> CheckReport:
         """Replay a call, run it eagerly beside it, and report every difference; as of a jitted function."""
-        self._only_recorded("check")
-        values = bind(self._inputs, args, kwargs, self.name)
-        return await self._program.function.check(*self._arguments(values))
+        return await self._one_replay("check").check(*args, **kwargs)
 
-    def _only_recorded(self, what: str) -> None:
-        if not self.is_recorded:
+    def as_function(self) -> NamedFunction:
+        """The model as ``aj.save`` stores it: its captures, and the weights that they read.
+
+        Raises:
+            SaveError: it is run in several steps.
+        """
+        if self._named is None:
+            raise SaveError(
+                f"{self.name!r} is run in several steps, because values that it computes decide about shapes or "
+                f"branches ({self._reason()}), and only captures can be saved; keep the .onnx file and load it with "
+                "aj.onnx.load, or cut the model before that node and save the parts",
+                model=self.name,
+            )
+        return self._named
+
+    def _one_replay(self, what: str) -> NamedFunction:
+        if self._named is None:
             raise OnnxError(
                 f"{self.name!r} is run in several steps, because values that it computes decide about shapes or "
                 f"branches ({self._reason()}); {what}() needs a model that is one replay"
             )
+        return self._named
 
     def _reason(self) -> str:
         node = next((each.node for each in self._program.steps.steps if isinstance(each, HostStep)), None)
@@ -236,43 +232,5 @@ class Model:
         for function in self._program.all_functions():
             function.free_intermediates()
 
-    @property
-    def _parameters(self) -> tuple[str, ...]:
-        step = self._program.steps.steps[0]
-        assert isinstance(step, RecordedStep)
-        return step.parameters
-
     def __repr__(self) -> str:
-        return f"<onnx {self.name}: ({_listed(self._inputs)}) -> ({_listed(self._outputs)})>"
-
-
-def _listed(types: Iterable[ValueType]) -> str:
-    return ", ".join(map(describe, types))
-
-
-class BatchedModel:
-    """A model whose concurrent calls share replays; made by ``Model.batched``. Any thread, task and loop."""
-
-    def __init__(self, model: Model, batched: Batched[Any, Any]) -> None:
-        self.model = model
-        self._batched = batched
-
-    async def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Run the model on these rows together with those of other calls; gives the rows of this call."""
-        values = bind(self.model.inputs, args, kwargs, self.model.name)
-        result: dict[str, Any] = await self._batched(*self.model._arguments(values))
-        return result
-
-    async def prepare(self, *args: Any, **kwargs: Any) -> None:
-        """Record and lower the model for every bucket of rows."""
-        values = bind(self.model.inputs, args, kwargs, self.model.name)
-        await self._batched.prepare(*self.model._arguments(values))
-
-    @property
-    def buckets(self) -> tuple[int, ...]:
-        """Numbers of rows that batches are padded to."""
-        return self._batched.buckets
-
-    def statistics(self) -> BatchStatistics:
-        """Counts since it was made."""
-        return self._batched.statistics()
+        return f"<onnx {self.name}: ({listed(self._inputs)}) -> ({listed(self._outputs)})>"

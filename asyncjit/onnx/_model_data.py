@@ -10,32 +10,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from asyncjit.named import ValueType
+
 if TYPE_CHECKING:
     from asyncjit.onnx.operators._registry import Operator
 
-__all__ = ["Dim", "Graph", "Host", "Node", "ValueType"]
+__all__ = ["Graph", "Host", "Node"]
 
 Host: TypeAlias = "np.ndarray[Any, Any]"
-#: An extent that is fixed, one that has a name, or one of which nothing is said.
-Dim: TypeAlias = "int | str | None"
 
 # Getters of a node are called like the types that they give, which hides these in its class.
 Integer: TypeAlias = int
 Real: TypeAlias = float
 Name: TypeAlias = str
-
-
-@dataclass(frozen=True, slots=True)
-class ValueType:
-    """What a model says of an input or output. ``shape`` is None where it does not say how many axes there are."""
-
-    name: str
-    #: "tensor", "sequence", "optional", or "" where nothing is said.
-    kind: str = "tensor"
-    #: None for text, and where nothing is said.
-    dtype: np.dtype[Any] | None = None
-    shape: tuple[Dim, ...] | None = None
-    is_text: bool = False
 
 
 @dataclass(slots=True, eq=False)

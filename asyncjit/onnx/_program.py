@@ -21,16 +21,16 @@ from asyncjit.engine import Engine, current_engine
 from asyncjit.errors import OnnxError
 from asyncjit.jit import JitFunction, not_captured
 from asyncjit.jit.options import Options
+from asyncjit.named import Known, ValueType, check_shapes, identifiers, to_host
 from asyncjit.numpy import Array, asarray
 from asyncjit.numpy._dispatch import recording
 from asyncjit.onnx._folding import HostSink
-from asyncjit.onnx._inputs import check_shapes, identifiers
 from asyncjit.onnx._interpreter import Interpreter, Value
-from asyncjit.onnx._model_data import Graph, Host, ValueType
+from asyncjit.onnx._model_data import Graph, Host
 from asyncjit.onnx._steps import HostStep, RecordedStep, Steps
 from asyncjit.replay import Replay
 
-__all__ = ["HostWork", "Known", "Program", "Run", "Weights", "to_host"]
+__all__ = ["HostWork", "Program", "Run", "Weights"]
 
 #: Work for a thread that may block; what it gives comes back.
 HostWork: TypeAlias = Callable[[], Any]
@@ -62,38 +62,6 @@ class Weights:
                 with not_captured():
                     placed[id(host)] = asarray(host)
             return placed[id(host)]
-
-
-class Known:
-    """The value of a static input, as an argument that counts by value."""
-
-    __slots__ = ("_key", "value")
-
-    def __init__(self, value: Value) -> None:
-        self.value = value
-        self._key = _key_of(value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Known) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __repr__(self) -> str:
-        return repr(self.value.tolist()) if isinstance(self.value, np.ndarray) else repr(self.value)
-
-
-def _key_of(value: Value) -> Any:
-    if isinstance(value, list):
-        return tuple(map(_key_of, value))
-    return None if value is None else (value.dtype.str, value.shape, value.tobytes())
-
-
-def to_host(value: Value) -> Value:
-    """``value`` with every array in it read."""
-    if isinstance(value, list):
-        return [to_host(each) for each in value]
-    return value if value is None else np.asarray(value)
 
 
 class Program:
@@ -163,12 +131,6 @@ class Program:
 
     def interpreter(self) -> Interpreter:
         return Interpreter(HostSink(self._value_bytes_max), self._weights.place)
-
-    @property
-    def function(self) -> JitFunction[Any, Any]:
-        """The one function of a program that is recorded whole."""
-        (function,) = self.functions.values()
-        return function
 
     def arguments(self, step: RecordedStep, env: Mapping[str, Value]) -> list[Any]:
         """What the function of ``step`` is called with."""

@@ -16,9 +16,10 @@ from google.protobuf.message import DecodeError, Message
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto
 
 from asyncjit.errors import OnnxError
+from asyncjit.named import Dim, ValueType
 from asyncjit.onnx._dtypes import dtype_of_code, is_text_code
 from asyncjit.onnx._functions import Functions
-from asyncjit.onnx._model_data import Dim, Graph, Host, Node, ValueType
+from asyncjit.onnx._model_data import Graph, Host, Node
 from asyncjit.onnx._tensors import ExternalData, sparse_of, tensor_of
 
 __all__ = ["Source", "read_model"]

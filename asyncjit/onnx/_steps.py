@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from asyncjit.errors import OnnxError
+from asyncjit.named import ValueType
 from asyncjit.onnx._analysis import Recordable, recordable
-from asyncjit.onnx._model_data import Graph, Node, ValueType
+from asyncjit.onnx._model_data import Graph, Node
 
 __all__ = ["HostStep", "RecordedStep", "Steps", "steps_of"]
 

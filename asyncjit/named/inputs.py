@@ -1,4 +1,4 @@
-"""What a user passes, as values of the graph: names, kinds and dtypes checked against what the model says.
+"""What a user passes, by name: kinds and dtypes checked against what the model says.
 
 Law: one check a call, cheap; shapes are looked at where a call is recorded, since each shape is recorded once.
 """
@@ -7,18 +7,34 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from asyncjit.errors import OnnxError
 from asyncjit.jit import ArgumentSpec
 from asyncjit.numpy import Array
-from asyncjit.onnx._model_data import ValueType
 from asyncjit.replay import Replay
 
-__all__ = ["bind", "check_shapes", "describe", "identifiers"]
+__all__ = ["Dim", "ValueType", "bind", "check_shapes", "describe", "identifiers", "listed"]
+
+#: An extent that is fixed, one that has a name, or one of which nothing is said.
+Dim: TypeAlias = "int | str | None"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """What a model says of an input or output. ``shape`` is None where it does not say how many axes there are."""
+
+    name: str
+    #: "tensor", "sequence", "optional", or "" where nothing is said.
+    kind: str = "tensor"
+    #: None for text, and where nothing is said.
+    dtype: np.dtype[Any] | None = None
+    shape: tuple[Dim, ...] | None = None
+    is_text: bool = False
 
 
 def bind(types: Sequence[ValueType], args: tuple[Any, ...], kwargs: Mapping[str, Any], model: str) -> dict[str, Any]:
@@ -30,7 +46,7 @@ def bind(types: Sequence[ValueType], args: tuple[Any, ...], kwargs: Mapping[str,
     if len(args) == 1 and not kwargs and isinstance(args[0], dict):
         return bind(types, (), args[0], model)
     if len(args) > len(types):
-        raise OnnxError(f"{model!r} takes {len(types)} inputs ({_names(types)}), got {len(args)}")
+        raise OnnxError(f"{model!r} takes {len(types)} inputs ({listed(types)}), got {len(args)}")
     given = dict(zip((each.name for each in types), args, strict=False))
     for name, value in kwargs.items():
         if name in given:
@@ -42,11 +58,11 @@ def bind(types: Sequence[ValueType], args: tuple[Any, ...], kwargs: Mapping[str,
             if kind.kind == "optional":
                 values[kind.name] = None
                 continue
-            raise OnnxError(f"{model!r} needs the input {kind.name!r}; its inputs are {_names(types)}", name=kind.name)
+            raise OnnxError(f"{model!r} needs the input {kind.name!r}; its inputs are {listed(types)}", name=kind.name)
         values[kind.name] = _value(kind, given[kind.name], kind.kind)
     if len(given) > len(values) or any(name not in values for name in given):
         unknown = next(name for name in given if name not in values)
-        raise OnnxError(f"{model!r} has no input {unknown!r}; its inputs are {_names(types)}", name=unknown)
+        raise OnnxError(f"{model!r} has no input {unknown!r}; its inputs are {listed(types)}", name=unknown)
     return values
 
 
@@ -62,7 +78,8 @@ def identifiers(names: Sequence[str]) -> dict[str, str]:
     return taken
 
 
-def _names(types: Sequence[ValueType]) -> str:
+def listed(types: Iterable[ValueType]) -> str:
+    """All of them in words."""
     return ", ".join(map(describe, types)) or "none"
 
 

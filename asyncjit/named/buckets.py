@@ -16,8 +16,8 @@ import numpy as np
 import asyncjit.numpy as anp
 from asyncjit.errors import OnnxError
 from asyncjit.jit.batching.rows import bucket_of
+from asyncjit.named.inputs import ValueType
 from asyncjit.numpy import Array
-from asyncjit.onnx._model_data import ValueType
 
 __all__ = ["Buckets", "Cut", "Sizes"]
 
@@ -48,6 +48,11 @@ class Buckets:
             if not listed or any(not isinstance(each, int) or each < 1 for each in listed):
                 raise OnnxError(f"bucket= for {name!r} takes a positive integer or several, got {given!r}")
             self._sizes[name] = tuple(sorted(listed)) if not isinstance(given, int) else (given,)
+
+    @property
+    def sizes(self) -> Mapping[str, tuple[int, ...]]:
+        """Extents by the name of the dimension, ascending."""
+        return self._sizes
 
     def __bool__(self) -> bool:
         return bool(self._sizes)
