@@ -73,7 +73,9 @@ def resize(
         )
     value = float(extrapolation) if is_cropped else None
     result: Array
-    result, _ = apply("resize", [array], (tuple(changed), value))
+    # Plain tuples, which can be stored; the operation takes them apart by place.
+    plain = tuple(None if each is None else tuple(each) for each in changed)
+    result, _ = apply("resize", [array], (plain, value))
     return result
 
 

@@ -60,8 +60,11 @@ def function_to_data(function: JitFunction[Any, Any], engine: Engine, pool: Pool
     }
 
 
-def read_function(it: DataReader, storages: Sequence[Storage], names: Names, engine: Engine) -> JitFunction[..., Any]:
-    """The function again, its captures loaded in ``engine``.
+def read_function(
+    it: DataReader, storages: Sequence[Storage], names: Names, engine: Engine, sourceless: str | None = None
+) -> JitFunction[..., Any]:
+    """The function again, its captures loaded in ``engine``. ``sourceless``: why it cannot be recorded anew, where that
+    is known.
 
     Raises:
         ValueError: the data contradicts itself, or needs what is not here; the message names the piece.
@@ -70,7 +73,7 @@ def read_function(it: DataReader, storages: Sequence[Storage], names: Names, eng
     captures = it["captures"].each(lambda each: each)
     keeps_state = any(map(has_state, captures))
     options = _read_options(it["options"])
-    found = find_source(it, keeps_state, names)
+    found = sourceless or find_source(it, keeps_state, names)
     if isinstance(found, str):
         found = Sourceless(read_source(it), read_signature(it["signature"], names), found)
     function: JitFunction[..., Any] = JitFunction(found, options)

@@ -19,7 +19,7 @@ from asyncjit.ops import DTYPES, dtype_named
 from asyncjit.saving.container import Container
 from asyncjit.storage import Storage
 
-__all__ = ["Pool", "bytes_of", "read_storage", "whole"]
+__all__ = ["Pool", "read_storage", "whole"]
 
 
 def whole(storage: Storage) -> Array:
@@ -33,12 +33,6 @@ def whole(storage: Storage) -> Array:
     ):
         shape, dtype = memory.shape, memory.dtype
     return Array(storage, 0, shape, c_strides(shape, dtype.itemsize), dtype)
-
-
-def bytes_of(host: np.ndarray[Any, Any]) -> memoryview:
-    """The elements in C order, little-endian."""
-    data = np.ascontiguousarray(host, host.dtype.newbyteorder("<"))
-    return data.reshape(-1).view(np.uint8).data
 
 
 class Pool:

@@ -24,7 +24,8 @@ from asyncjit.numpy import Array
 from asyncjit.ops import dtype_named
 from asyncjit.saving.names import Names
 from asyncjit.saving.pool import Pool
-from asyncjit.saving.values import read_shape, read_spec, read_structure, spec_to_data, structure_to_data
+from asyncjit.saving.structures import read_structure, structure_to_data
+from asyncjit.saving.values import read_shape, read_spec, spec_to_data
 from asyncjit.storage import Storage
 from asyncjit.symbols import same, upper
 from asyncjit.variables import has_symbols

@@ -25,8 +25,7 @@ from asyncjit.jit.guards import Guards, plain_function
 from asyncjit.jit.signature import Parameters
 from asyncjit.jit.words import in_words
 from asyncjit.saving.names import Names, named
-from asyncjit.saving.pool import bytes_of
-from asyncjit.saving.values import read_value, value_to_data
+from asyncjit.saving.values import bytes_of, read_value, value_to_data
 from asyncjit.variables import Bound, Variable
 
 __all__ = ["Sourceless", "find_source", "read_signature", "read_source", "signature_to_data", "source_to_data"]

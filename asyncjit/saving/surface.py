@@ -16,12 +16,14 @@ from asyncjit.engine import Engine, current_engine
 from asyncjit.errors import AsyncJitError, HostReadError, LoadError, SaveError, WouldBlockError
 from asyncjit.jit.body import inlining
 from asyncjit.jit.function import JitFunction
+from asyncjit.named import NamedModel
 from asyncjit.numpy import Array
 from asyncjit.saving.container import Container, pack
 from asyncjit.saving.functions import function_to_data, read_function
+from asyncjit.saving.models import model_to_data, read_model
 from asyncjit.saving.names import Names
-from asyncjit.saving.pool import Pool, bytes_of, read_storages
-from asyncjit.saving.values import read_spec, spec_to_data
+from asyncjit.saving.pool import Pool, read_storages
+from asyncjit.saving.values import bytes_of, read_spec, spec_to_data
 from asyncjit.storage import Storage
 from asyncjit.streams import in_event_loop
 
@@ -31,17 +33,17 @@ Path = str | os.PathLike[str]
 
 
 def save(path: Path, /, *things: Any, **named: Any) -> None:
-    """Store captured functions, and arrays, in one file, such that they share what they share now.
+    """Store captured functions, models, and arrays, in one file, such that they share what they share now.
 
     A function is stored with its captures on the current engine: their plans, and the arrays that they read or write,
     each once, however many captures and functions use it. All contents are of one moment, as of ``aj.snapshot``.
     Pass one thing, and ``load`` gives it back; pass several, and it gives a dict: by keyword, or by function name.
-    Not stored are Python code, and kernels of ``aj.kernel`` but for their names.
+    Not stored are Python code, kernels of ``aj.kernel`` but for their names, and the graph of a model.
 
     Blocks until the arrays have their values, and while writing; the file appears whole or not at all.
 
     Raises:
-        SaveError: a thing is neither a function with captures nor an array, or something in it cannot be stored.
+        SaveError: a thing is no function, model or array, has no captures, or something in it cannot be stored.
         WouldBlockError: in a running event loop; `await anyio.to_thread.run_sync(aj.save, path, f)` there.
         DependencyError: a replay that should have written an array failed.
         OSError: the file cannot be written.
@@ -63,7 +65,8 @@ def save(path: Path, /, *things: Any, **named: Any) -> None:
 
 
 def load(path: Path, /, *, imports: bool = False) -> Any:
-    """What ``save`` has stored: a function or an array, or a dict of them. They belong to the current engine.
+    """What ``save`` has stored: a function or an array, or a dict of them. They belong to the current engine. A model
+    comes back as a function of the same inputs by name, which gives the same dicts and needs no package but this one.
 
     Loaded functions replay what was captured, with the arrays that were stored, on memory of their own: nothing is
     shared with what was saved, or with another load. A call that was not captured is recorded anew where the function
@@ -92,7 +95,7 @@ def load(path: Path, /, *, imports: bool = False) -> Any:
 def _by_name(things: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
     found = dict(named)
     for thing in things:
-        name = getattr(thing, "__name__", None)
+        name = thing.name if isinstance(thing, NamedModel) else getattr(thing, "__name__", None)
         if not isinstance(name, str) or name in found:
             raise SaveError(
                 f"{thing!r:.80} needs a name of its own in the file, and {name!r} is none or is taken; pass it by "
@@ -115,10 +118,13 @@ def _pack_things(things: dict[str, Any], is_one: bool) -> tuple[dict[str, Any], 
 def _thing_to_data(thing: Any, engine: Engine, pool: Pool) -> dict[str, Any]:
     if isinstance(thing, JitFunction):
         return {"function": function_to_data(thing, engine, pool)}
+    if isinstance(thing, NamedModel):
+        return {"model": model_to_data(thing.as_function(), engine, pool)}
     if isinstance(thing, Array) and isinstance(thing._storage, Storage):
         return {"array": [pool.number(thing._storage), thing._offset, spec_to_data(thing._spec)]}
     raise SaveError(
-        f"only captured functions and arrays can be saved, got {thing!r:.80} of type {type(thing).__qualname__}",
+        "only captured functions, models and arrays can be saved, got "
+        f"{thing!r:.80} of type {type(thing).__qualname__}",
         given=type(thing),
     )
 
@@ -126,6 +132,8 @@ def _thing_to_data(thing: Any, engine: Engine, pool: Pool) -> dict[str, Any]:
 def _read_thing(it: DataReader, storages: Sequence[Storage], names: Names, engine: Engine) -> Any:
     if "function" in it:
         return read_function(it["function"], storages, names, engine)
+    if "model" in it:
+        return read_model(it["model"], storages, names, engine)
     storage = it["array"][0].one_of(storages, "arrays")
     offset, spec = it["array"][1].natural(), read_spec(it["array"][2])
     low, high = spec.extent

@@ -6,10 +6,10 @@ ValueError with the path of what is wrong.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from asyncjit.data_reader import DataReader
 from asyncjit.errors import SaveError
 from asyncjit.int_data import int_from_data, int_to_data
-from asyncjit.jit.tokens import contents, refilled
+from asyncjit.named import Known
 from asyncjit.numpy._handle import ArraySpec, array_spec
 from asyncjit.ops import DTYPES, dtype_named
 from asyncjit.saving.names import Names, name_of
@@ -25,14 +25,15 @@ from asyncjit.symbols import Int, lower
 from asyncjit.variables import Bound, Variable
 
 __all__ = [
+    "bytes_of",
     "read_shape",
     "read_spec",
-    "read_structure",
     "read_token",
+    "read_type",
     "read_value",
     "spec_to_data",
-    "structure_to_data",
     "token_to_data",
+    "type_to_data",
     "value_to_data",
 ]
 
@@ -77,7 +78,9 @@ def value_to_data(value: object, what: str) -> object:
     if isinstance(value, np.dtype) and dtype_named(value.name) is value:
         return {"dtype": value.name}
     if isinstance(value, type):
-        return {"type": _type_to_data(value, what)}
+        return {"type": type_to_data(value, what)}
+    if isinstance(value, Known):
+        return {"known": _host_to_data(value.value, what)}
     if isinstance(value, Variable):
         return {"variable": list(value.symbol)}
     if isinstance(value, Bound):
@@ -100,7 +103,9 @@ def read_value(it: DataReader, names: Names) -> Any:
     if tag == "tuple":
         return inner.each(lambda each: read_value(each, names))
     if tag == "type":
-        return _read_type(inner, names)
+        return read_type(inner, names)
+    if tag == "known":
+        return Known(_read_host(inner))
     if tag == "variable":
         variable = _read_variable(inner)
         return variable if len(inner.each(lambda each: each)) == 3 else variable.bind(inner[3].integer())
@@ -109,6 +114,34 @@ def read_value(it: DataReader, names: Names) -> Any:
         member = getattr(kind, "__members__", {}).get(inner[2].text()) if isinstance(kind, enum.EnumMeta) else None
         return member if member is not None else inner.fail("a member of an enum")
     return _read_atom(inner, tag)
+
+
+def bytes_of(host: np.ndarray[Any, Any]) -> memoryview:
+    """The elements in C order, little-endian."""
+    data = np.ascontiguousarray(host, host.dtype.newbyteorder("<"))
+    return data.reshape(-1).view(np.uint8).data
+
+
+def _host_to_data(value: Any, what: str) -> object:
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [_host_to_data(each, what) for each in value]
+    dtype: np.dtype[Any] = value.dtype
+    if dtype_named(dtype.name) != dtype:
+        raise SaveError(f"{what} counts by elements of {dtype}, which cannot be stored", given=dtype)
+    return {"dtype": dtype.name, "shape": list(value.shape), "data": bytes_of(value).hex()}
+
+
+def _read_host(it: DataReader) -> Any:
+    if it.data is None:
+        return None
+    if isinstance(it.data, list):
+        return list(it.each(_read_host))
+    dtype, shape, data = it["dtype"].word(_dtype), it["shape"].naturals(), it["data"].word(bytes.fromhex)
+    if prod(shape) * dtype.itemsize != len(data):
+        it.fail(f"{len(data)} bytes of {dtype} in such a shape")
+    return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
 
 
 def _read_variable(it: DataReader) -> Variable:
@@ -144,11 +177,17 @@ def _dtype(name: str) -> Any:
     return dtype
 
 
-def _type_to_data(kind: type, what: str) -> object:
+def type_to_data(kind: type, what: str) -> object:
+    """A class by name.
+
+    Raises:
+        SaveError: it does not stand there.
+    """
     return _NAMES[kind] if kind in _NAMES else name_of(kind, f"the class of {what},")
 
 
-def _read_type(it: DataReader, names: Names) -> type:
+def read_type(it: DataReader, names: Names) -> type:
+    """The class again."""
     if isinstance(it.data, str):
         return it.word(_known_type)
     kind = names.find(it, "the class")
@@ -202,7 +241,7 @@ def token_to_data(token: Any, name: str) -> object:
     if token[0] == "of":
         _, kind, labels, *inside = token
         return {
-            "of": _type_to_data(kind, what),
+            "of": type_to_data(kind, what),
             "labels": [value_to_data(label, what) for _, _, label in labels],
             "inside": [token_to_data(each, name) for each in inside],
         }
@@ -232,64 +271,10 @@ def read_token(it: DataReader, names: Names) -> Hashable:
     if "of" in it:
         labels = it["labels"].each(lambda each: read_value(each, names))
         inside = it["inside"].each(lambda each: read_token(each, names))
-        return ("of", _read_type(it["of"], names), tuple(("=", type(label), label) for label in labels), *inside)
+        return ("of", read_type(it["of"], names), tuple(("=", type(label), label) for label in labels), *inside)
     value = read_value(it["value"], names)
     if isinstance(value, float):
         return ("=", float, value.hex())
     if isinstance(value, complex):
         return ("=", complex, (value.real.hex(), value.imag.hex()))
     return ("=", type if isinstance(value, type) else type(value), value)
-
-
-# Structures: containers of arrays.
-
-
-def structure_to_data(value: Any, arrays: Sequence[object], what: str) -> object:
-    """What a function returns, with ``arrays`` standing for the arrays in it."""
-    if value is None:
-        return None
-    for index, array in enumerate(arrays):
-        if value is array:
-            return index
-    inside = contents(value)
-    assert inside is not None
-    labels = [value_to_data(label, what) for label, _ in inside] if isinstance(value, dict) else []
-    return {
-        "of": _type_to_data(type(value), what),
-        "labels": labels,
-        "inside": [structure_to_data(each, arrays, what) for _, each in inside],
-    }
-
-
-def read_structure(it: DataReader, arrays: Sequence[object], names: Names) -> Any:
-    """The same again, with other arrays."""
-    if it.data is None:
-        return None
-    if not isinstance(it.data, dict):
-        return it.one_of(arrays, "arrays")
-    kind = _read_type(it["of"], names)
-    inside = list(it["inside"].each(lambda each: read_structure(each, arrays, names)))
-    if kind is dict or kind is OrderedDict:
-        labels = it["labels"].each(lambda each: read_value(each, names))
-        if len(labels) != len(inside):
-            it.fail("as many labels as values")
-        return kind(zip(labels, inside, strict=True))
-    shell: Any = _shell(kind, len(inside))
-    known = None if shell is None else contents(shell)
-    if known is None or len(known) != len(inside):
-        it.fail(f"a container of {len(inside)} things")
-    return refilled(shell, inside)
-
-
-def _shell(kind: type, count: int) -> Any:
-    """A container of this type with ``count`` places; None where it is no type of container."""
-    if kind in (list, tuple):
-        return kind([None] * count)
-    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        return tuple.__new__(kind, [None] * count) if len(kind._fields) == count else None
-    if not dataclasses.is_dataclass(kind):
-        return None
-    shell = object.__new__(kind)
-    for field in dataclasses.fields(kind):
-        object.__setattr__(shell, field.name, None)
-    return shell

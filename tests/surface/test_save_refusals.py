@@ -124,7 +124,7 @@ def test_captures_of_another_engine_are_not_saved(file: Path) -> None:
 
 @pytest.mark.parametrize("thing", [print, 7, np.ones(2)], ids=["function", "number", "ndarray"])
 def test_only_captured_functions_and_arrays_are_saved(file: Path, thing: object) -> None:
-    with pytest.raises(aj.SaveError, match="only captured functions and arrays can be saved"):
+    with pytest.raises(aj.SaveError, match="only captured functions, models and arrays can be saved"):
         aj.save(file, thing)
 
 
