@@ -143,8 +143,13 @@ class AsyncioPort(_Turns):
         self._due.append(future)
         if not self._scheduled:
             self._scheduled = True
+            loop = self.loop
+            if asyncio._get_running_loop() is loop:
+                # From its own thread it need not be woken, which would be two system calls more.
+                loop.call_soon(self._drain)
+                return
             try:
-                self.loop.call_soon_threadsafe(self._drain)
+                loop.call_soon_threadsafe(self._drain)
             except RuntimeError:
                 # The loop has closed, and with it every task that could have waited.
                 self._due.clear()
