@@ -6,7 +6,7 @@ Law: small captured functions over the ordinary machinery; nothing here orders a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -15,11 +15,15 @@ from asyncjit.jit.body import inlining
 from asyncjit.jit.function import JitFunction
 from asyncjit.jit.options import Options
 from asyncjit.jit.tokens import ArgumentSpec
-from asyncjit.numpy import Array, asarray
+from asyncjit.numpy import Array, ShardedArray, asarray
 from asyncjit.numpy._dispatch import dtype_of
 from asyncjit.replay import Replay
 
 __all__ = ["assign", "snapshot", "spec"]
+
+#: What has elements that can be copied and written: an array, or one in shards, which is a container of them.
+AnyArray: TypeAlias = Array | ShardedArray
+_ARRAYS = (Array, ShardedArray)
 
 
 def spec(shape: int | Sequence[int], dtype: Any = "float32", device: str | None = None) -> ArgumentSpec:
@@ -35,33 +39,34 @@ def spec(shape: int | Sequence[int], dtype: Any = "float32", device: str | None 
     return ArgumentSpec(extents, dtype_of(dtype), device)
 
 
-def _assign(targets: list[Array], values: list[Any]) -> None:
+def _assign(targets: list[AnyArray], values: list[Any]) -> None:
     # All values are read before anything is written: assign({a: b, b: a}) swaps.
     several = len(targets) > 1
-    read = [value.copy() if several and isinstance(value, Array) else value for value in values]
+    read = [value.copy() if several and isinstance(value, _ARRAYS) else value for value in values]
     for target, value in zip(targets, read, strict=True):
         target[...] = value
 
 
-_assigned: JitFunction[[list[Array], list[Any]], None] = JitFunction(
+_assigned: JitFunction[[list[AnyArray], list[Any]], None] = JitFunction(
     _assign, Options(dynamic=("values",), captures_max=256, in_flight_max=64, exempt=True, admits_aliases=True)
 )
 
 
-def _copy(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+def _copy(arrays: tuple[AnyArray, ...]) -> tuple[AnyArray, ...]:
     return tuple(array.copy() for array in arrays)
 
 
-_copied: JitFunction[[tuple[Array, ...]], tuple[Array, ...]] = JitFunction(
+_copied: JitFunction[[tuple[AnyArray, ...]], tuple[AnyArray, ...]] = JitFunction(
     _copy, Options(captures_max=64, in_flight_max=64, exempt=True, admits_aliases=True)
 )
 
 
-def assign(values: Mapping[Array, Any]) -> Replay[None]:
+def assign(values: Mapping[Any, Any]) -> Replay[None]:
     """Write values into arrays, all under one ticket: no reader sees some of them old and some new.
 
     Values are arrays, NumPy arrays, numbers or nested lists; they are broadcast and cast as ``array[...] = value``
-    does. All are read before any is written. Inside the recording of a function it is part of that function.
+    does; arrays in shards are written whole. All are read before any is written. Inside the recording of a function it
+    is part of that function.
 
     Raises:
         CaptureError: there is nothing to assign, or a target is no array.
@@ -70,12 +75,12 @@ def assign(values: Mapping[Array, Any]) -> Replay[None]:
     if not values:
         raise CaptureError("assign was given no arrays; pass a dict {array: value, …}")
     for target in values:
-        if not isinstance(target, Array):
+        if not isinstance(target, _ARRAYS):
             raise CaptureError(
                 f"assign writes into arrays, got a {type(target).__qualname__} as a key", given=type(target)
             )
     given = [
-        value if isinstance(value, Array | bool | int | float | complex) else _host(value) for value in values.values()
+        value if isinstance(value, (*_ARRAYS, bool, int, float, complex)) else _host(value) for value in values.values()
     ]
     return _assigned(list(values), given)
 
@@ -86,8 +91,11 @@ def _host(value: Any) -> Any:
     return asarray(value) if body is not None and body.active else np.asarray(value)
 
 
-def snapshot(*arrays: Array) -> Replay[tuple[Array, ...]]:
-    """Copies of arrays, all under one ticket: no write falls between two of them. The result is a tuple.
+A = TypeVar("A", bound=AnyArray)
+
+
+def snapshot(*arrays: A) -> Replay[tuple[A, ...]]:
+    """Copies of arrays, in shards too, all under one ticket: no write falls between two of them. The result is a tuple.
 
     Raises:
         CaptureError: there is nothing to copy, or an argument is no array.
@@ -95,8 +103,9 @@ def snapshot(*arrays: Array) -> Replay[tuple[Array, ...]]:
     if not arrays:
         raise CaptureError("snapshot was given no arrays")
     for index, array in enumerate(arrays):
-        if not isinstance(array, Array):
+        if not isinstance(array, _ARRAYS):
             raise CaptureError(
                 f"snapshot copies arrays, argument {index} is a {type(array).__qualname__}", given=type(array)
             )
-    return _copied(arrays)
+    copies: Any = _copied(arrays)
+    return cast("Replay[tuple[A, ...]]", copies)

@@ -28,9 +28,10 @@ from asyncjit.numpy._shards import (
     mean_parts,
     split_parts,
     spread_parts,
+    var_parts,
 )
 
-__all__ = ["ShardedArray", "shard"]
+__all__ = ["ShardedArray", "shard", "sharded_type"]
 
 Operator = Callable[["ShardedArray", Any], "ShardedArray"]
 
@@ -161,6 +162,15 @@ class ShardedArray(Composite):
         """Mean over ``axis``; float64 for integers."""
         return _made(mean_parts(self if dtype is None else self.astype(dtype), axis, keepdims))
 
+    def var(self, axis: Axis = None, *, ddof: float = 0, keepdims: bool = False) -> ShardedArray:
+        """Variance over ``axis``; the divisor is the count less ``ddof``."""
+        return _made(var_parts(self, axis, ddof, keepdims))
+
+    def std(self, axis: Axis = None, *, ddof: float = 0, keepdims: bool = False) -> ShardedArray:
+        """Standard deviation over ``axis``; the divisor is the count less ``ddof``."""
+        variance = self.var(axis, ddof=ddof, keepdims=keepdims)
+        return variance._elementwise("sqrt", (variance,))
+
     # Elementwise operations and products.
 
     def _elementwise(
@@ -223,13 +233,14 @@ class ShardedArray(Composite):
 
 
 @functools.cache
-def _kind(axis: int | None) -> type[ShardedArray]:
+def sharded_type(axis: int | None) -> type[ShardedArray]:
+    """The class of arrays in parts along ``axis``, from the start; the same object every time."""
     return ShardedArray if axis is None else type("ShardedArray", (ShardedArray,), {"axis": axis})
 
 
 def _sharded(shards: Sequence[Array], axis: int | None) -> ShardedArray:
     """``axis`` from either end."""
-    return _kind(None if axis is None else axis % shards[0].ndim)(tuple(shards))
+    return sharded_type(None if axis is None else axis % shards[0].ndim)(tuple(shards))
 
 
 def _made(parts: Parts) -> ShardedArray:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
+from math import prod
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -34,6 +35,7 @@ __all__ = [
     "meet",
     "split_parts",
     "spread_parts",
+    "var_parts",
 ]
 
 
@@ -176,30 +178,49 @@ def fold_parts(x: Shards, name: str, axis: Axis, keepdims: bool, **options: Any)
     """A reduction: over other axes each shard on its own, over the sharded one they meet."""
     axes = normalize_axes(axis, x.ndim, name)
     partial = [getattr(shard, name)(tuple(axes), keepdims=keepdims, **options) for shard in x.shards]
-    if x.axis is None:
-        return partial, None
     if x.axis in axes:
         return meet(partial, _COMBINE[name]), None
-    gone = 0 if keepdims else sum(each > x.axis for each in axes)
-    return partial, x.axis - x.ndim + gone
+    return partial, _left(x, axes, keepdims)
+
+
+def _left(x: Shards, axes: Sequence[int], keepdims: bool) -> int | None:
+    """Where the axis of the shards stands when ``axes``, others, have gone."""
+    if x.axis is None:
+        return None
+    return x.axis - x.ndim + (0 if keepdims else sum(each > x.axis for each in axes))
 
 
 def mean_parts(x: Shards, axis: Axis, keepdims: bool) -> Parts:
     """The mean, as sums that are divided once they have met."""
     axes = normalize_axes(axis, x.ndim, "mean")
     if x.axis not in axes:
-        partial = [shard.mean(tuple(axes), keepdims=keepdims) for shard in x.shards]
-        _, left = fold_parts(x, "sum", axis, keepdims)
-        return partial, left
+        return [shard.mean(tuple(axes), keepdims=keepdims) for shard in x.shards], _left(x, axes, keepdims)
     dtype = x.shards[0].dtype
     wanted = dtype if dtype.kind in "fc" else np.dtype(np.float64)
-    # As NumPy does: halves are summed in single precision.
-    loop = np.dtype(np.float32) if wanted == np.float16 else wanted
-    totals, _ = fold_parts(x, "sum", axis, keepdims, dtype=loop)
-    count = 1
-    for each in axes:
-        count *= x.shape[each]
+    totals, _ = fold_parts(x, "sum", axis, keepdims, dtype=_sum_dtype(wanted))
+    count = prod(x.shape[each] for each in axes)
     return [(total / count).astype(wanted, copy=False) for total in totals], None
+
+
+def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """As NumPy does: halves are summed in single precision."""
+    return np.dtype(np.float32) if dtype == np.float16 else dtype
+
+
+def var_parts(x: Shards, axis: Axis, ddof: float, keepdims: bool) -> Parts:
+    """The variance: the mean meets, and then the sum of the squared deviations from it."""
+    axes = normalize_axes(axis, x.ndim, "var")
+    if x.axis not in axes:
+        partial = [shard.var(tuple(axes), ddof=ddof, keepdims=keepdims) for shard in x.shards]
+        return partial, _left(x, axes, keepdims)
+    means, _ = mean_parts(x, axis, True)
+    partial = []
+    for shard, mean in zip(x.shards, means, strict=True):
+        sizes = elementwise("absolute", (shard - mean,), Array)
+        partial.append((sizes * sizes).sum(tuple(axes), dtype=_sum_dtype(sizes.dtype), keepdims=keepdims))
+    divisor = max(prod(x.shape[each] for each in axes) - ddof, 0)
+    wanted = np.dtype(np.float16) if x.shards[0].dtype == np.float16 else partial[0].dtype
+    return [(total / divisor).astype(wanted, copy=False) for total in meet(partial, "add")], None
 
 
 def matmul_parts(left: Any, right: Any) -> Parts:

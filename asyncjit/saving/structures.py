@@ -12,6 +12,7 @@ from typing import Any
 
 from asyncjit.data_reader import DataReader
 from asyncjit.jit.tokens import contents, refilled
+from asyncjit.numpy import Array, ShardedArray
 from asyncjit.saving.names import Names
 from asyncjit.saving.values import read_type, read_value, type_to_data, value_to_data
 
@@ -52,7 +53,24 @@ def read_structure(it: DataReader, arrays: Sequence[object], names: Names) -> An
     known = None if shell is None else contents(shell)
     if known is None or len(known) != len(inside):
         it.fail(f"a container of {len(inside)} things")
-    return refilled(shell, inside)
+    return _whole(it, refilled(shell, inside))
+
+
+def _whole(it: DataReader, value: Any) -> Any:
+    """Shards fit each other; every other container may hold anything."""
+    if isinstance(value, ShardedArray):
+        shards: Any = value.shards if isinstance(value.shards, tuple) else ()
+        layouts = {_layout(each, value.axis) for each in shards}
+        if len(layouts) != 1 or None in layouts:
+            it.fail("of arrays that are shards of one")
+    return value
+
+
+def _layout(shard: Any, axis: int | None) -> object:
+    """What all shards along ``axis`` have in common; None for what is none."""
+    if not isinstance(shard, Array) or (axis is not None and axis >= shard.ndim):
+        return None
+    return shard.dtype, tuple(extent for place, extent in enumerate(shard.shape) if place != axis)
 
 
 def _shell(kind: type, count: int) -> Any:

@@ -17,12 +17,13 @@ from asyncjit.errors import AsyncJitError, HostReadError, LoadError, SaveError, 
 from asyncjit.jit.body import inlining
 from asyncjit.jit.function import JitFunction
 from asyncjit.named import NamedModel
-from asyncjit.numpy import Array
+from asyncjit.numpy import Array, ShardedArray
 from asyncjit.saving.container import Container, pack
 from asyncjit.saving.functions import function_to_data, read_function
 from asyncjit.saving.models import model_to_data, read_model
 from asyncjit.saving.names import Names
 from asyncjit.saving.pool import Pool, read_storages
+from asyncjit.saving.structures import read_structure, structure_to_data
 from asyncjit.saving.values import bytes_of, read_spec, spec_to_data
 from asyncjit.storage import Storage
 from asyncjit.streams import in_event_loop
@@ -122,6 +123,9 @@ def _thing_to_data(thing: Any, engine: Engine, pool: Pool) -> dict[str, Any]:
         return {"model": model_to_data(thing.as_function(), engine, pool)}
     if isinstance(thing, Array) and isinstance(thing._storage, Storage):
         return {"array": [pool.number(thing._storage), thing._offset, spec_to_data(thing._spec)]}
+    if isinstance(thing, ShardedArray):
+        shards = [_thing_to_data(each, engine, pool)["array"] for each in thing.shards]
+        return {"arrays": shards, "as": structure_to_data(thing, thing.shards, "an array in shards")}
     raise SaveError(
         "only captured functions, models and arrays can be saved, got "
         f"{thing!r:.80} of type {type(thing).__qualname__}",
@@ -134,11 +138,17 @@ def _read_thing(it: DataReader, storages: Sequence[Storage], names: Names, engin
         return read_function(it["function"], storages, names, engine)
     if "model" in it:
         return read_model(it["model"], storages, names, engine)
-    storage = it["array"][0].one_of(storages, "arrays")
-    offset, spec = it["array"][1].natural(), read_spec(it["array"][2])
+    if "arrays" in it:
+        return read_structure(it["as"], it["arrays"].each(lambda each: _read_array(each, storages)), names)
+    return _read_array(it["array"], storages)
+
+
+def _read_array(it: DataReader, storages: Sequence[Storage]) -> Array:
+    storage = it[0].one_of(storages, "arrays")
+    offset, spec = it[1].natural(), read_spec(it[2])
     low, high = spec.extent
     if offset + low < 0 or offset + high > storage.nbytes or spec.device != storage.device:
-        it["array"].fail(f"a view of {storage.nbytes} bytes on {storage.device}")
+        it.fail(f"a view of {storage.nbytes} bytes on {storage.device}")
     return Array._of(storage, offset, spec)
 
 

@@ -18,7 +18,9 @@ from asyncjit.data_reader import DataReader
 from asyncjit.errors import SaveError
 from asyncjit.int_data import int_from_data, int_to_data
 from asyncjit.named import Known
+from asyncjit.numpy import ShardedArray
 from asyncjit.numpy._handle import ArraySpec, array_spec
+from asyncjit.numpy._sharded import sharded_type
 from asyncjit.ops import DTYPES, dtype_named
 from asyncjit.saving.names import Names, name_of
 from asyncjit.symbols import Int, lower
@@ -45,6 +47,9 @@ _TYPES: dict[str, type] = {
     **{f"numpy.{name}": dtype.type for name, dtype in DTYPES.items()},
 }
 _NAMES = {kind: name for name, kind in _TYPES.items()}
+
+#: Axes that an array can have, of which NumPy has 64 at most.
+AXES_MAX = 64
 
 # What JSON readers elsewhere keep exactly; longer ones are text.
 _INT_MAX = 1 << 53
@@ -183,6 +188,8 @@ def type_to_data(kind: type, what: str) -> object:
     Raises:
         SaveError: it does not stand there.
     """
+    if issubclass(kind, ShardedArray):
+        return {"sharded": kind.axis}
     return _NAMES[kind] if kind in _NAMES else name_of(kind, f"the class of {what},")
 
 
@@ -190,6 +197,9 @@ def read_type(it: DataReader, names: Names) -> type:
     """The class again."""
     if isinstance(it.data, str):
         return it.word(_known_type)
+    if "sharded" in it:
+        axis = it["sharded"]
+        return sharded_type(None if axis.data is None else axis.one_of(range(AXES_MAX), "axes"))
     kind = names.find(it, "the class")
     return kind if isinstance(kind, type) else it.fail("a class")
 
