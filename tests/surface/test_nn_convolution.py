@@ -59,7 +59,7 @@ def test_convolution_equals_its_definition(case: dict[str, Any], dtype: str, has
         # Few windows an image: images share a product, and the last share is smaller.
         ((31, 20, 4), (6, 20, 3), {"padding": 1}),
         ((50, 6, 3, 3), (9, 2, 2, 2), {"groups": 3}),
-        # Many taps and few windows: copied from a view of the windows; with groups, dilation, and a bias in the columns.
+        # Many taps and few windows: from one view of them; with groups, dilation, and a bias in the columns.
         ((1, 1, 640), (9, 1, 256), {"strides": 128}),
         ((1, 6, 9, 11), (4, 3, 4, 5), {"groups": 2, "strides": (2, 1), "dilation": (1, 2)}),
         ((1, 4, 90), (4, 2, 16), {"groups": 2}),
