@@ -39,10 +39,12 @@ KINDS = ("test_[a-c]", "test_[d-l]", "test_[m-q]", "test_r", "test_[s-z]", "test
 
 @pytest.mark.parametrize("pattern", KINDS)
 def test_what_passes_and_what_fails_is_what_is_said(pattern: str) -> None:
-    if onnx.__version__ != "1.23.2":
-        pytest.skip(f"the list is that of onnx 1.23.2; {onnx.__version__} has other tests")
     found = {name: run(case) for name, case in cases(f"^{pattern}")}
     failed = {name: reason for name, reason in found.items() if reason}
+    if onnx.__version__ != "1.23.2":
+        # Another version has other tests, of which the list says nothing.
+        assert len(failed) <= 0.03 * len(found), failed
+        return
     unexpected = {name: reason for name, reason in failed.items() if name not in FAILING}
     assert not unexpected
     assert {name for name in FAILING if name in found} == set(failed), "tests that pass by now stand in the list"
