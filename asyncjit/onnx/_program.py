@@ -206,7 +206,13 @@ def _is_true(value: Value, title: str) -> bool:
 def _stacked(values: list[Value], title: str) -> Host:
     if not values:
         raise OnnxError(f"{title} made no round, so the shape of what it collects is not known")
-    return np.stack([to_host(value) for value in values])
+    hosts = [to_host(value) for value in values]
+    shapes = {each.shape for each in hosts}
+    if len(shapes) > 1:
+        raise OnnxError(
+            f"{title} collects values of one shape, and its rounds gave {', '.join(map(str, sorted(shapes)))}"
+        )
+    return np.stack(hosts)
 
 
 def _on_device(interpreter: Interpreter, name: str, value: Value) -> Value:

@@ -90,6 +90,28 @@ async def test_a_loop_until_something_computed_holds_makes_as_many_rounds_as_it_
     assert loaded.statistics().captures == 1, "the body is recorded once"
 
 
+async def test_a_loop_that_collects_values_of_several_shapes_is_refused() -> None:
+    body = helper.make_graph(
+        [
+            node("Concat", ["v", "x"], ["v_out"], axis=0),
+            node("ReduceSum", ["v_out"], ["sum"], keepdims=0),
+            node("Less", ["sum", "limit"], ["going"]),
+            node("Identity", ["v_out"], ["kept"]),
+        ],
+        "body",
+        [value("i", I64, []), value("cond", bool, []), value("v", F, [None])],
+        [value("going", bool, []), value("v_out", F, [None]), value("kept", F, [None])],
+    )
+    proto = model(
+        [node("Loop", ["", "yes", "x"], ["last", "all"], body=body, name="grow")],
+        [value("x", F, ["n"])],
+        [value("last", F, [None]), value("all", F, [None, None])],
+        {"limit": np.array(2.5, F), "yes": np.array(True)},
+    )
+    with pytest.raises(OnnxError, match=r"node 'grow' \(Loop\) collects values of one shape.*\(2,\), \(3,\)"):
+        await load(proto)(x=np.ones(1, F))
+
+
 def counted(rounds_known: bool) -> onnx.ModelProto:
     body = helper.make_graph(
         [node("Identity", ["cond"], ["going"]), node("Add", ["v", "x"], ["v_out"]), node("Neg", ["v_out"], ["kept"])],

@@ -56,7 +56,9 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("how", ["exit", pytest.param("kill", marks=pytest.mark.skipif(os.name != "posix", reason=""))])
+@pytest.mark.parametrize(
+    "how", ["exit", pytest.param("kill", marks=pytest.mark.skipif(os.name != "posix", reason="no SIGKILL here"))]
+)
 def test_a_process_that_dies_in_the_middle_leaves_a_file_that_loads(path: Path, how: str) -> None:
     environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
     command = [sys.executable, "-c", CRASH, str(path), how]
